@@ -1,0 +1,49 @@
+# Everything that the README names. `make chat` and `make test` set up what they need by themselves.
+
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PROMPT ?=
+MODEL ?= smollm2
+
+.PHONY: chat setup native test lint format bench fuzz sanitize clean
+
+NATIVE_SOURCES := $(shell find native CMakeLists.txt -type f) pyproject.toml
+
+$(BIN)/python:
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.tools: $(BIN)/python pyproject.toml
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check "scikit-build-core>=0.11" "nanobind>=2.9" ninja cmake
+	touch $@
+
+$(VENV)/.native: $(VENV)/.tools $(NATIVE_SOURCES)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/.dev: $(VENV)/.native
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-build-isolation --editable ".[dev]"
+	touch $@
+
+setup: $(VENV)/.native
+
+native: $(VENV)/.native
+
+chat: $(VENV)/.native
+	@$(BIN)/pyrite run $(MODEL) $(if $(PROMPT),"$(PROMPT)",)
+
+test: $(VENV)/.dev
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/.dev
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python tools/check_layers.py
+
+format: $(VENV)/.dev
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:
+	rm -rf $(VENV) build

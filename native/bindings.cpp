@@ -1,0 +1,16 @@
+// The one door between Python and the native core: each part registers a submodule of its own.
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+void bind_text(nb::module_ module);
+void bind_sampling(nb::module_ module);
+void bind_kernels(nb::module_ module);
+void bind_program(nb::module_ module);
+
+NB_MODULE(_native, module) {
+  bind_text(module.def_submodule("text"));
+  bind_sampling(module.def_submodule("sampling"));
+  bind_kernels(module.def_submodule("kernels"));
+  bind_program(module.def_submodule("program"));
+}

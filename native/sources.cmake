@@ -1,0 +1,17 @@
+# Paths are relative to the top of the project. One line a file, one block a part.
+
+# bindings
+list(APPEND PYRITE_BINDING_SOURCES native/bindings.cpp)
+
+# text: string tables, tokenizer
+list(APPEND PYRITE_SOURCES native/text/strings.cpp)
+list(APPEND PYRITE_BINDING_SOURCES native/bind_text.cpp)
+
+# sampling
+list(APPEND PYRITE_BINDING_SOURCES native/bind_sampling.cpp)
+
+# kernels: one table of functions per instruction set, packing of weights
+list(APPEND PYRITE_BINDING_SOURCES native/bind_kernels.cpp)
+
+# program: thread team and executor of a lowered plan
+list(APPEND PYRITE_BINDING_SOURCES native/bind_program.cpp)

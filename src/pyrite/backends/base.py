@@ -1,0 +1,74 @@
+"""The contract of a backend: `prepare(plan, weights)` once, then `run(batch) -> logits` each step.
+
+A backend knows plans, weights and pages; never requests, text or HTTP. Everything above this layer
+sees only the values here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite.formats.checkpoint import Tensor
+from pyrite.graph.plan import Plan
+
+PAGE_TOKENS = 32  # tokens a page of keys and values holds; also attention's fixed block of keys
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """One step's work, flat. Filled by the engine; tokens of a sequence are adjacent, in order.
+
+    Sequence s owns tokens sequence_starts[s] : sequence_starts[s + 1]; its keys and values of
+    position p lie in page page_tables[s, p // PAGE_TOKENS]. Pages for the new tokens are in the
+    table already. Two sequences never write the same page.
+    """
+
+    token_ids: NDArray[np.int32]  # (tokens,)
+    positions: NDArray[np.int32]  # (tokens,)
+    sequence_starts: NDArray[np.int32]  # (sequences + 1,)
+    page_tables: NDArray[np.int32]  # (sequences, pages), -1 where there is none
+    output_rows: NDArray[np.int32]  # (outputs,) tokens whose logits are wanted, ascending
+
+    @property
+    def num_tokens(self) -> int:
+        return len(self.token_ids)
+
+
+class Runner(Protocol):
+    """A prepared plan with its pages of keys and values."""
+
+    num_pages: int
+    max_tokens: int  # of one batch
+
+    def run(self, batch: Batch) -> NDArray[np.float32]:
+        """Logits (outputs, vocabulary) of `batch.output_rows`.
+
+        The array is the runner's own and is overwritten by the next call. Raises BackendError.
+        """
+        ...
+
+    def copy_page(self, source: int, target: int) -> None:
+        """Copies one page of every layer, before a write to a page that is shared."""
+        ...
+
+
+class Backend(Protocol):
+    name: str
+
+    def prepare(
+        self,
+        plan: Plan,
+        weights: Mapping[str, Tensor],
+        *,
+        num_pages: int,
+        max_tokens: int,
+        num_threads: int,
+        precision: str,
+    ) -> Runner:
+        """`precision` is "default" (at least 15 bits of activation) or "fast" (8 bits)."""
+        ...

@@ -1,0 +1,76 @@
+"""An opened model: where its tensors lie, its metadata, its tokenizer's data, its chat template.
+
+Both readers (`gguf`, `safetensors`) give this one value. Tensor names are GGUF's (`blk.0.attn_q.weight`)
+whatever the file calls them. Nothing here knows what an architecture does with its tensors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+@dataclass(frozen=True, slots=True)
+class Tensor:
+    """`shape` is row-major: (rows, columns) for a matrix whose rows give outputs, (width,) for a vector.
+
+    `data` is a read-only view of the mapped file, `rows * bytes_per_row(type, columns)` bytes.
+    """
+
+    name: str
+    type: str  # "F32", "Q4_K", ...: a name of pyrite.quant.formats.FORMATS
+    shape: tuple[int, ...]
+    data: NDArray[np.uint8]  # (bytes,)
+
+
+@dataclass(frozen=True, slots=True)
+class StringTable:
+    """Many byte strings in one mapped buffer, decoded only when asked for."""
+
+    data: NDArray[np.uint8]  # (bytes,) the whole buffer
+    starts: NDArray[np.int64]  # (count,) offset of each string's first byte
+    lengths: NDArray[np.int32]  # (count,)
+
+    def __len__(self) -> int:
+        return len(self.starts)
+
+    def __getitem__(self, index: int) -> bytes:
+        start = int(self.starts[index])
+        return self.data[start : start + int(self.lengths[index])].tobytes()
+
+
+@dataclass(frozen=True, slots=True)
+class TokenizerData:
+    """The tokenizer as the file states it; `text.tokenizer` builds one from it."""
+
+    model: Literal["bpe", "spm"]  # byte-level BPE with merges; SentencePiece BPE with scores
+    pre: str | None  # the pre-tokenizer's name (tokenizer.ggml.pre), None when the file has none
+    tokens: StringTable
+    types: NDArray[np.int32] | None  # (count,) 1 normal 2 unknown 3 control 4 user 5 unused 6 byte
+    scores: NDArray[np.float32] | None  # (count,) of "spm"
+    merges: StringTable | None  # of "bpe": b"left right", by rank
+    bos_id: int | None = None
+    eos_ids: tuple[int, ...] = ()  # union of eos, eot and eom keys
+    unknown_id: int | None = None
+    padding_id: int | None = None
+    add_bos: bool = False
+    add_eos: bool = False
+    add_space_prefix: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Checkpoint:
+    path: Path
+    format: Literal["gguf", "safetensors"]
+    architecture: str  # general.architecture of GGUF; model_type of config.json
+    metadata: Mapping[str, Any]  # GGUF keys, or config.json's; arrays of strings are StringTables
+    tensors: Mapping[str, Tensor]
+    tokenizer: TokenizerData | None = None
+    chat_template: str | None = None
+    files: tuple[Path, ...] = field(default_factory=tuple)
+    num_bytes: int = 0  # of all files together

@@ -1,0 +1,41 @@
+"""The plan: a graph after its passes, with the place of every value in the activation arena."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyrite.graph.ops import Op, Value
+
+
+@dataclass(frozen=True, slots=True)
+class Savings:
+    """What the passes saved: operations, and bytes of activations a token, before and after."""
+
+    ops_before: int
+    ops_after: int
+    activation_bytes_before: int
+    activation_bytes_after: int
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a backend prepares and runs.
+
+    `columns[v]` is where value v starts in the arena's row, in float32 columns: the arena has
+    `arena_columns` float32 for each token of a batch, and values whose lifetimes do not overlap may
+    share columns. The result's columns are -1: logits live in a buffer of their own, which the
+    backend owns.
+    """
+
+    architecture: str
+    values: tuple[Value, ...]
+    ops: tuple[Op, ...]
+    result: int
+    columns: tuple[int, ...]
+    arena_columns: int
+    vocabulary: int
+    context_length: int
+    num_layers: int
+    key_heads: tuple[int, ...]  # per layer
+    head_widths: tuple[int, ...]  # per layer
+    savings: Savings
