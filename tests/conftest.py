@@ -1,0 +1,37 @@
+"""Fixtures that many tests share: golden data and the two real models."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture(scope="session")
+def golden() -> Path:
+    return GOLDEN
+
+
+def real_model(variable: str, filename: str) -> Path:
+    """The file named by `variable`, or the one that was fetched into Pyrite's cache."""
+    named = os.environ.get(variable)
+    home = os.environ.get("PYRITE_HOME")
+    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache"))
+    root = Path(home) if home else cache / "pyrite"
+    path = Path(named) if named else root / "models" / filename
+    if not path.is_file():
+        pytest.skip(f"{filename} is not here: fetch it with `pyrite pull`, or set {variable}")
+    return path
+
+
+@pytest.fixture(scope="session")
+def smollm2_path() -> Path:
+    return real_model("PYRITE_TEST_SMOLLM2", "SmolLM2-135M-Instruct.Q4_1.gguf")
+
+
+@pytest.fixture(scope="session")
+def gemma3_path() -> Path:
+    return real_model("PYRITE_TEST_GEMMA3", "gemma-3-270m-q4_k_m.gguf")
