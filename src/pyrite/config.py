@@ -1,0 +1,69 @@
+"""The one dial: where things are kept, and what a load was asked for.
+
+Settings are parsed once at the edge, validated wholly, then frozen. Nothing here knows a model.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from pyrite.errors import ParameterError
+
+BACKENDS = ("cpu", "reference")
+PRECISIONS = ("default", "fast")
+
+
+def cache_home(environment: Mapping[str, str] | None = None) -> Path:
+    """Folder of everything Pyrite keeps: models, packed weights, tokenizer tables.
+
+    PYRITE_HOME, else $XDG_CACHE_HOME/pyrite, else ~/.cache/pyrite. A relative XDG_CACHE_HOME is
+    passed over, as the XDG base directory specification demands. The folder may not exist yet.
+    """
+    named = os.environ if environment is None else environment
+    if home := named.get("PYRITE_HOME"):
+        return Path(home).expanduser().absolute()
+    base = Path(named.get("XDG_CACHE_HOME", ""))
+    if not base.is_absolute():
+        base = Path(named.get("HOME") or Path.home()) / ".cache"
+    return base / "pyrite"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """What one load was asked for. None means: chosen from the model and the machine.
+
+    Raises ParameterError for a value out of range.
+    """
+
+    context: int | None = None  # tokens one request may hold, prompt and output together
+    kv_pages: int | None = None  # pages of keys and values for all requests together
+    kv_bytes: int | None = None  # the same as bytes; not both
+    max_batch_tokens: int = 512  # tokens one step computes at most
+    threads: int | None = None
+    precision: str = "default"  # "default": at least 15 bits of activation; "fast": 8
+    backend: str = "cpu"
+    cache: Path = field(default_factory=cache_home)
+
+    def __post_init__(self) -> None:
+        for name in ("context", "kv_pages", "kv_bytes", "max_batch_tokens", "threads"):
+            _check_count(name, getattr(self, name), optional=name != "max_batch_tokens")
+        _check_choice("precision", self.precision, PRECISIONS)
+        _check_choice("backend", self.backend, BACKENDS)
+        if self.kv_pages is not None and self.kv_bytes is not None:
+            raise ParameterError("kv_bytes", self.kv_bytes, "absent when kv_pages is given")
+
+
+def _check_count(name: str, value: object, *, optional: bool) -> None:
+    if value is None and optional:
+        return
+    largest = 2**62 if name == "kv_bytes" else 2**31 - 1
+    if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
+        raise ParameterError(name, value, f"a whole number from 1 to {largest}")
+
+
+def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise ParameterError(name, value, " or ".join(repr(choice) for choice in choices))
