@@ -15,7 +15,8 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "pyrite"
 # line do not know each other.
 ORDER: tuple[tuple[str, ...], ...] = (
     ("errors", "_native"),
-    ("cores",),
+    ("cgroup",),
+    ("cores", "memory"),
     ("config",),
     ("quant", "sampling.params"),
     ("formats", "request"),
