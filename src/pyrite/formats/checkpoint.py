@@ -1,7 +1,8 @@
 """An opened model: where its tensors lie, its metadata, its tokenizer's data, its chat template.
 
-Both readers (`gguf`, `safetensors`) give this one value. Tensor names are GGUF's (`blk.0.attn_q.weight`)
-whatever the file calls them. Nothing here knows what an architecture does with its tensors.
+Both readers (`gguf`, `safetensors`) give this one value. Tensor names are GGUF's, as in
+`blk.0.attn_q.weight`, whatever the file calls them. Nothing here knows what an architecture does
+with its tensors.
 """
 
 from __future__ import annotations
@@ -14,10 +15,12 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import NDArray
 
+from pyrite.errors import FormatError, ModelNotFoundError
+
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """`shape` is row-major: (rows, columns) for a matrix whose rows give outputs, (width,) for a vector.
+    """`shape` is row-major: (rows, columns) of a matrix whose rows give outputs, or (width,).
 
     `data` is a read-only view of the mapped file, `rows * bytes_per_row(type, columns)` bytes.
     """
@@ -71,6 +74,46 @@ class Checkpoint:
     metadata: Mapping[str, Any]  # GGUF keys, or config.json's; arrays of strings are StringTables
     tensors: Mapping[str, Tensor]
     tokenizer: TokenizerData | None = None
-    chat_template: str | None = None
+    chat_template: str | None = None  # the default one
+    chat_templates: Mapping[str, str] = field(
+        default_factory=dict
+    )  # by name: "default", "tool_use"
     files: tuple[Path, ...] = field(default_factory=tuple)
     num_bytes: int = 0  # of all files together
+
+
+def open_checkpoint(path: str | Path) -> Checkpoint:
+    """Opens a GGUF file (any part of a split one), or a folder: of safetensors, or of one GGUF.
+
+    Tensors are placed, not read; their types may be ones that are only listed. Raises
+    ModelNotFoundError, FormatError, UnsupportedError.
+    """
+    place = Path(path)
+    if not place.exists():
+        raise ModelNotFoundError(f"there is no file or folder {place}")
+    if not place.is_dir():
+        return _open_gguf(place)
+    return _open_gguf(_only_gguf(place))
+
+
+def _open_gguf(path: Path) -> Checkpoint:
+    # The readers give the values above, so this module can only look at them when it is called.
+    from pyrite.formats.gguf_checkpoint import open_gguf
+
+    return open_gguf(path)
+
+
+def _only_gguf(folder: Path) -> Path:
+    """The one model in a folder of GGUF files: one file, or the first part of one split model."""
+    from pyrite.formats.shards import is_later_part
+
+    files = sorted(path for path in folder.glob("*.gguf") if not is_later_part(path))
+    if len(files) == 1:
+        return files[0]
+    if files:
+        names = ", ".join(path.name for path in files[:8])
+        raise FormatError(f"{folder} holds several models: {names}", hint="name one of them")
+    raise FormatError(
+        f"{folder} is a folder without config.json and without a GGUF file",
+        hint="give a GGUF file, or a folder with config.json and safetensors files",
+    )

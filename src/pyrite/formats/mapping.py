@@ -1,0 +1,29 @@
+"""A file as bytes in memory, mapped and read-only. What the bytes mean is unknown here."""
+
+from __future__ import annotations
+
+import mmap
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite.errors import FormatError, ModelNotFoundError
+
+
+def map_file(path: Path) -> NDArray[np.uint8]:
+    """The whole file, read-only; pages are read when touched. (bytes,)
+
+    The view keeps the mapping alive. Raises ModelNotFoundError when there is no such file,
+    FormatError when it cannot be read or holds nothing.
+    """
+    try:
+        with path.open("rb") as file:
+            mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    except FileNotFoundError:
+        raise ModelNotFoundError(f"there is no file {path}") from None
+    except ValueError:
+        raise FormatError(f"{path.name}: the file is empty", hint="fetch it again") from None
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from None
+    return np.frombuffer(mapped, np.uint8)
