@@ -1,9 +1,10 @@
 """The operation records: a model is a list of these, plain data, in the order they run.
 
-Every value is a float32 matrix (rows, width). A row is a token of the batch (`rows = "tokens"`) or,
-after `SelectRows`, a token whose logits are wanted (`rows = "outputs"`). Records say what is computed,
-never how; `backends.reference` is their meaning in NumPy. A model builds the plain records; the fields
-marked "fused" stay at their defaults until a pass fills them.
+Every value is a float32 matrix (rows, width). A row is a token of the batch (`rows = "tokens"`)
+or, after `SelectRows`, a token whose logits are wanted (`rows = "outputs"`); any operation that
+does not look at positions may work on either. Records say what is computed, never how;
+`backends.reference` is their meaning in NumPy. A model builds the plain records; the fields marked
+"fused" stay at their defaults until a pass fills them.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ Rows = Literal["tokens", "outputs"]
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A float32 matrix (rows, width) that one operation writes once. `id` is its index in the graph."""
+    """A float32 matrix (rows, width), written by one operation. `id` is its index in the graph."""
 
     id: int
     width: int
@@ -44,9 +45,12 @@ class Norm:
 
 @dataclass(frozen=True, slots=True)
 class RopeScaling:
-    """How long-context variants bend the frequencies; the fields are those of config.json."""
+    """How long-context variants bend the frequencies; the fields are those of config.json.
 
-    kind: Literal["linear", "llama3", "yarn"]
+    "factors" divides frequency i by factors[i]: GGUF's `rope_freqs.weight`. `rope` computes them.
+    """
+
+    kind: Literal["linear", "llama3", "yarn", "factors"]
     factor: float
     original_context: int = 0
     low_frequency_factor: float = 1.0  # llama3
@@ -54,6 +58,8 @@ class RopeScaling:
     beta_fast: float = 32.0  # yarn
     beta_slow: float = 1.0  # yarn
     attention_factor: float = 1.0  # yarn: on cos and sin
+    truncate: bool = True  # yarn: the ramp starts and ends at whole columns
+    factors: tuple[float, ...] = ()  # (width / 2,) of "factors"
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +86,7 @@ class Embed:
 
 @dataclass(frozen=True, slots=True)
 class RmsNorm:
-    """Each row, or each run of `group` columns of it when `group` is not 0, is normalised by itself."""
+    """Each row, or each run of `group` columns when that is not 0, is normalised by itself."""
 
     output: int
     input: View

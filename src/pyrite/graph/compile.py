@@ -1,0 +1,61 @@
+"""From a model's graph to the plan that backends run: passes, placement, and what they saved."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+
+from pyrite.graph.fuse import PASSES
+from pyrite.graph.memory import place
+from pyrite.graph.ops import Attention, Graph
+from pyrite.graph.plan import Plan, Savings
+
+FLOAT_BYTES = 4
+
+
+def compile_plan(
+    graph: Graph,
+    *,
+    architecture: str,
+    context_length: int,
+    passes: Sequence[Callable[[Graph], Graph]] = PASSES,
+) -> Plan:
+    """`passes` is for tests; a plan of none of them is the model as it was written."""
+    before = graph
+    for step in passes:
+        graph = step(graph)
+    columns, arena_columns = place(graph)
+    layers = attention_layers(graph)
+    return Plan(
+        architecture=architecture,
+        values=graph.values,
+        ops=graph.ops,
+        result=graph.result,
+        columns=columns,
+        arena_columns=arena_columns,
+        vocabulary=graph.values[graph.result].width,
+        context_length=context_length,
+        num_layers=len(layers),
+        key_heads=tuple(layer.key_heads for layer in layers),
+        head_widths=tuple(layer.head_width for layer in layers),
+        savings=Savings(
+            ops_before=len(before.ops),
+            ops_after=len(graph.ops),
+            activation_bytes_before=_separate_bytes(before),
+            activation_bytes_after=arena_columns * FLOAT_BYTES,
+        ),
+    )
+
+
+def attention_layers(graph: Graph) -> tuple[Attention, ...]:
+    """By layer number; every layer writes keys and values of its own."""
+    found = sorted((op for op in graph.ops if isinstance(op, Attention)), key=lambda op: op.layer)
+    assert all(left.layer < right.layer for left, right in pairwise(found)), "a layer twice"
+    assert not found or found[-1].layer == len(found) - 1, "a layer is missing"
+    return tuple(found)
+
+
+def _separate_bytes(graph: Graph) -> int:
+    """Bytes a token if every value but the result had memory of its own."""
+    widths = (value.width for value in graph.values if value.id != graph.result)
+    return FLOAT_BYTES * sum(widths)

@@ -1,0 +1,36 @@
+"""Drops operations whose results nobody reads, and renumbers values in the order they are written.
+
+Attention is never dropped: it also writes keys and values that later steps read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyrite.graph.ops import Attention, Graph, Op, View
+from pyrite.graph.rewrite import map_operands, operands
+
+
+def eliminate(graph: Graph) -> Graph:
+    return renumbered(graph, _live(graph))
+
+
+def _live(graph: Graph) -> tuple[Op, ...]:
+    wanted, kept = {graph.result}, list[Op]()
+    for op in reversed(graph.ops):
+        if op.output in wanted or isinstance(op, Attention):
+            wanted |= {view.value for view in operands(op)}
+            kept.append(op)
+    return tuple(reversed(kept))
+
+
+def renumbered(graph: Graph, ops: tuple[Op, ...]) -> Graph:
+    """A graph of `ops` alone, whose values are those that they write, in that order."""
+    ids = {op.output: index for index, op in enumerate(ops)}
+
+    def moved(view: View) -> View:
+        return replace(view, value=ids[view.value])
+
+    values = tuple(replace(graph.values[old], id=new) for old, new in ids.items())
+    placed = tuple(map_operands(replace(op, output=ids[op.output]), moved) for op in ops)
+    return Graph(values, placed, ids[graph.result])

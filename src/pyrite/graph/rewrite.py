@@ -1,0 +1,75 @@
+"""What passes share: who writes a value, who reads it, and replacing operations and operands.
+
+Knows records only by their fields: an operand is any field that holds a View.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import fields, replace
+
+from pyrite.graph.ops import Graph, Norm, Op, Value, View
+
+
+def operands(op: Op) -> tuple[View, ...]:
+    found = (getattr(op, field.name) for field in fields(op))
+    return tuple(item for item in found if isinstance(item, View))
+
+
+def map_operands(op: Op, change: Callable[[View], View]) -> Op:
+    found = {field.name: getattr(op, field.name) for field in fields(op)}
+    changed = {name: change(item) for name, item in found.items() if isinstance(item, View)}
+    return replace(op, **changed)  # type: ignore[arg-type]
+
+
+def weights(op: Op) -> tuple[str, ...]:
+    """Names of every tensor that the operation reads, in the order of its fields."""
+    names: list[str] = []
+    for field in fields(op):
+        item = getattr(op, field.name)
+        if isinstance(item, Norm):
+            names.append(item.weight)
+        elif field.name == "weight":
+            names.append(item)
+        elif field.name in ("weights", "biases"):
+            names += [name for name in item if name is not None]
+    return tuple(names)
+
+
+def is_whole(graph: Graph, view: View) -> bool:
+    return view.start == 0 and view.width == graph.values[view.value].width
+
+
+class Uses:
+    """Who writes each value of a graph, and how many operands (and the result) read it."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.writer = {op.output: index for index, op in enumerate(graph.ops)}
+        self.num_readers = Counter(view.value for op in graph.ops for view in operands(op))
+        self.num_readers[graph.result] += 1
+
+    def sole(self, view: View) -> int | None:
+        """The op that writes the value, when `view` is all of it and nothing else reads it."""
+        alone = self.num_readers[view.value] == 1 and is_whole(self.graph, view)
+        return self.writer[view.value] if alone else None
+
+
+def rewritten(
+    graph: Graph,
+    changes: Mapping[int, Op | None],
+    *,
+    views: Mapping[int, View] | None = None,
+    new_values: tuple[Value, ...] = (),
+) -> Graph:
+    """`graph` with ops replaced by index (None removes one), and old values seen as `views`."""
+    moved = views or {}
+
+    def resolve(view: View) -> View:
+        home = moved.get(view.value)
+        return view if home is None else View(home.value, home.start + view.start, view.width)
+
+    chosen = (changes.get(index, op) for index, op in enumerate(graph.ops))
+    ops = tuple(map_operands(op, resolve) for op in chosen if op is not None)
+    return replace(graph, values=graph.values + new_values, ops=ops)

@@ -1,0 +1,122 @@
+"""Reads a file's configuration: every number typed and bounded, every key accounted for.
+
+Knows neither GGUF nor config.json, only a mapping of keys. A key that nobody asked for is found by
+`unread`, so a setting that changes the mathematics cannot pass unseen.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from pyrite.errors import FormatError, UnsupportedError
+
+MISSING = object()
+
+
+class Fields:
+    """Absent and null are the same: the default, or an error where there is none.
+
+    Raises FormatError that names the key, the value and the limit.
+    """
+
+    def __init__(self, values: Mapping[str, Any], prefix: str = "") -> None:
+        self.values = values
+        self.prefix = prefix
+        self.read: set[str] = set()
+
+    def get(self, key: str) -> Any:
+        self.read.add(key)
+        return self.values.get(self.prefix + key)
+
+    def integer(self, key: str, low: int, high: int, default: Any = MISSING) -> int:
+        value = self._or_default(key, default)
+        if isinstance(value, bool | np.bool_) or not isinstance(value, int | np.integer):
+            raise self._wrong(key, value, "an integer")
+        if not low <= int(value) <= high:
+            raise self._wrong(key, value, f"from {low} to {high}")
+        return int(value)
+
+    def number(self, key: str, low: float, high: float, default: Any = MISSING) -> float:
+        value = self._or_default(key, default)
+        if isinstance(value, bool | np.bool_):
+            raise self._wrong(key, value, "a number")
+        if not isinstance(value, int | float | np.integer | np.floating):
+            raise self._wrong(key, value, "a number")
+        if not low <= value <= high or not math.isfinite(value):
+            raise self._wrong(key, value, f"from {low:g} to {high:g}")
+        return float(value)
+
+    def boolean(self, key: str, default: bool) -> bool:
+        value = self._or_default(key, default)
+        if not isinstance(value, bool | np.bool_):
+            raise self._wrong(key, value, "true or false")
+        return bool(value)
+
+    def text(self, key: str, default: Any = MISSING) -> str:
+        value = self._or_default(key, default)
+        if not isinstance(value, str):
+            raise self._wrong(key, value, "a string")
+        return value
+
+    def sequence(self, key: str, count: int) -> Sequence[Any] | None:
+        """A list of exactly `count` items, or None where the key is absent."""
+        value = self.get(key)
+        if value is None:
+            return None
+        if isinstance(value, np.ndarray):
+            value = value.tolist()
+        if not isinstance(value, list | tuple):
+            raise self._wrong(key, value, "a list")
+        if len(value) != count:
+            raise self._wrong(key, f"{len(value)} items", f"a list of {count}")
+        return value
+
+    def group(self, key: str) -> Fields | None:
+        """The object under `key`, or None; its keys are accounted for on their own."""
+        value = self.get(key)
+        if value is None:
+            return None
+        if not isinstance(value, Mapping):
+            raise self._wrong(key, value, "an object")
+        return Fields(value)
+
+    def refuse_unread(self, where: str, harmless: frozenset[str] = frozenset()) -> None:
+        """UnsupportedError for keys that hold something and that nobody has asked for."""
+        keys = (key for key in self.values if key.startswith(self.prefix))
+        names = (key[len(self.prefix) :] for key in keys)
+        unread = sorted(name for name in names if name not in self.read | harmless)
+        unread = [name for name in unread if not _is_neutral(self.values[self.prefix + name])]
+        if unread:
+            shown = ", ".join(self._shown(name) for name in unread[:8])
+            raise UnsupportedError(
+                f"{where} sets {shown}, which Pyrite does not understand",
+                hint="it may change what the model computes; remove it if it does not",
+            )
+
+    def _shown(self, key: str) -> str:
+        return f"{self.prefix}{key} = {shorten(self.values[self.prefix + key])}"
+
+    def _or_default(self, key: str, default: Any) -> Any:
+        value = self.get(key)
+        if value is not None:
+            return value
+        if default is MISSING:
+            raise FormatError(f"{self.prefix}{key} is missing", hint="the file states no such key")
+        return default
+
+    def _wrong(self, key: str, value: object, limit: str) -> FormatError:
+        return FormatError(f"{self.prefix}{key} = {shorten(value)}: must be {limit}")
+
+
+def shorten(value: object) -> str:
+    shown = repr(value)
+    return shown if len(shown) <= 60 else shown[:57] + "..."
+
+
+def _is_neutral(value: object) -> bool:
+    """Null, false and empty switch nothing on."""
+    return value is None or value is False or (isinstance(value, str | list | dict) and not value)
