@@ -1,0 +1,60 @@
+"""Checks a batch against a prepared plan, so that backends may trust it afterwards.
+
+A batch is filled by the engine, which has checked what the user gave: a fault found here is a bug
+above, reported as a BackendError with the offending values instead of a wild read.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite.backends.base import PAGE_TOKENS, Batch
+from pyrite.errors import BackendError
+from pyrite.graph.plan import Plan
+
+Integers = NDArray[np.int32]
+
+
+def check_batch(batch: Batch, plan: Plan, *, num_pages: int, max_tokens: int) -> None:
+    """Raises BackendError. Costs a few passes over integers of the batch."""
+    _check_sizes(batch, max_tokens)
+    _check_range("token_ids", batch.token_ids, 0, plan.vocabulary)
+    _check_range("positions", batch.positions, 0, plan.context_length)
+    _check_range("output_rows", batch.output_rows, 0, batch.num_tokens)
+    if (np.diff(batch.output_rows) <= 0).any():
+        raise BackendError("output_rows do not ascend")
+    _check_sequences(batch, num_pages)
+
+
+def _check_sizes(batch: Batch, max_tokens: int) -> None:
+    num_tokens, starts = batch.num_tokens, batch.sequence_starts
+    if not 1 <= num_tokens <= max_tokens:
+        raise BackendError(f"a batch of {num_tokens} tokens: must be from 1 to {max_tokens}")
+    if len(batch.positions) != num_tokens:
+        raise BackendError(f"{len(batch.positions)} positions for {num_tokens} tokens")
+    if len(starts) < 2 or starts[0] != 0 or starts[-1] != num_tokens:
+        raise BackendError(f"sequence_starts must go from 0 to {num_tokens}")
+    if (np.diff(starts) <= 0).any():
+        raise BackendError("a sequence of the batch has no tokens")
+    if batch.page_tables.ndim != 2 or len(batch.page_tables) != len(starts) - 1:
+        raise BackendError(f"page_tables {batch.page_tables.shape} for {len(starts) - 1} sequences")
+
+
+def _check_range(name: str, values: Integers, low: int, stop: int) -> None:
+    wrong = values[(values < low) | (values >= stop)]
+    if len(wrong):
+        raise BackendError(f"{name} holds {wrong[0]}: must be from {low} to {stop - 1}")
+
+
+def _check_sequences(batch: Batch, num_pages: int) -> None:
+    """Positions of a sequence are consecutive, and the pages that it writes are there."""
+    steps = np.diff(batch.positions)
+    steps[batch.sequence_starts[1:-1] - 1] = 1
+    if (steps != 1).any():
+        raise BackendError("positions of a sequence are not consecutive")
+    lengths = np.diff(batch.sequence_starts)
+    sequences = np.repeat(np.arange(len(lengths)), lengths)
+    columns = batch.positions // PAGE_TOKENS
+    _check_range("positions' pages", columns, 0, batch.page_tables.shape[1])
+    _check_range("page_tables", batch.page_tables[sequences, columns], 0, num_pages)

@@ -1,0 +1,109 @@
+"""What each operation means, in NumPy and float32: the specification of every other backend.
+
+Clear before fast. Functions take arrays and give new ones; pages and the arena are `reference`'s.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite.backends.weights import Floats, LazyWeights
+from pyrite.graph.ops import Activation, Attention, Linear, Norm, Rope
+from pyrite.graph.rope import cos_sin
+
+Positions = NDArray[np.int32]
+
+
+def rms_norm(x: Floats, norm: Norm, weights: LazyWeights) -> Floats:
+    """x / sqrt(mean(x^2) + eps) * (offset + weight), over the last axis."""
+    mean = np.mean(np.square(x), axis=-1, keepdims=True)
+    weight = weights.values(norm.weight) + np.float32(norm.offset)
+    output: Floats = x / np.sqrt(mean + np.float32(norm.eps)) * weight
+    return output
+
+
+def activate(x: Floats, activation: Activation) -> Floats:
+    """silu: x / (1 + e^-x). gelu_tanh: x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3)))."""
+    output: Floats
+    if activation == "silu":
+        output = x / (1 + np.exp(-x))
+    else:
+        inner = np.float32(np.sqrt(2 / np.pi)) * (x + np.float32(0.044715) * x * x * x)
+        output = np.float32(0.5) * x * (1 + np.tanh(inner))
+    return output
+
+
+def softcap(x: Floats, cap: float) -> Floats:
+    output: Floats = np.float32(cap) * np.tanh(x / np.float32(cap))
+    return output
+
+
+def linear(op: Linear, x: Floats, residual: Floats | None, weights: LazyWeights) -> Floats:
+    """Norm, projections with biases, activation, residual, softcap, in this order."""
+    if op.norm is not None:
+        x = rms_norm(x, op.norm, weights)
+    parts = [weights.project(name, x) for name in op.weights]
+    for part, bias in zip(parts, op.biases, strict=True):
+        if bias is not None:
+            part += weights.values(bias)
+    if op.activation is not None:
+        gate, up = parts
+        parts = [activate(gate, op.activation) * up]
+    output = np.concatenate(parts, axis=1)
+    if residual is not None:
+        output += residual
+    return softcap(output, op.softcap) if op.softcap else output
+
+
+def rotate(x: Floats, rope: Rope, positions: Positions) -> Floats:
+    """Turns the first `rope.width` columns of each head. (tokens, heads, head_width)"""
+    cos, sin = (table[:, None, :] for table in cos_sin(rope, positions))
+    half = rope.width // 2
+    if rope.layout == "halves":
+        first, second = slice(0, half), slice(half, rope.width)
+    else:
+        first, second = slice(0, rope.width, 2), slice(1, rope.width, 2)
+    turned = x.copy()
+    turned[..., first] = x[..., first] * cos - x[..., second] * sin
+    turned[..., second] = x[..., second] * cos + x[..., first] * sin
+    return turned
+
+
+def heads(x: Floats, count: int, norm: Norm | None, weights: LazyWeights) -> Floats:
+    """(tokens, count * head_width) -> (tokens, count, head_width), each head normalised."""
+    split = x.reshape(len(x), count, -1)
+    return split if norm is None else rms_norm(split, norm, weights)
+
+
+def attend(
+    op: Attention, query: Floats, keys: Floats, values: Floats, visible: NDArray[np.bool_]
+) -> Floats:
+    """Mixes values by the softmax of scaled, capped scores over the visible positions.
+
+    query (tokens, heads, head_width); keys and values (positions, key_heads, head_width);
+    visible (tokens, positions). Gives (tokens, heads * head_width).
+    """
+    group = op.heads // op.key_heads
+    grouped = query.reshape(len(query), op.key_heads, group, -1).transpose(1, 2, 0, 3)
+    scores = grouped @ keys.transpose(1, 2, 0)[:, None]  # (key_heads, group, tokens, positions)
+    scores *= np.float32(op.scale)
+    if op.softcap:
+        scores = softcap(scores, op.softcap)
+    scores = np.where(visible, scores, np.float32(-np.inf))
+    shares = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    shares /= shares.sum(axis=-1, keepdims=True)
+    mixed = shares @ values.transpose(1, 0, 2)[:, None]  # (key_heads, group, tokens, head_width)
+    output: Floats = mixed.transpose(2, 0, 1, 3).reshape(len(query), -1)
+    return output
+
+
+def visible_positions(
+    positions: Positions, first: int, stop: int, window: int
+) -> NDArray[np.bool_]:
+    """Which of the positions first : stop each token sees. (tokens, stop - first)"""
+    others = np.arange(first, stop)
+    seen = others <= positions[:, None]
+    if window:
+        seen &= others > positions[:, None] - window
+    return seen

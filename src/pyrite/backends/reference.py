@@ -1,0 +1,202 @@
+"""The reference backend: runs a plan in NumPy and float32, the oracle that defines right.
+
+It lives by the plan as every backend does: values lie in the arena at the plan's columns, keys and
+values in pages, so a plan that places two living values together gives wrong numbers here too.
+Precision and threads are not its to choose: it is always float32, and NumPy's BLAS has its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite.backends import meaning
+from pyrite.backends.base import PAGE_TOKENS, Batch
+from pyrite.backends.check import check_batch
+from pyrite.backends.weights import Floats, LazyWeights
+from pyrite.formats.checkpoint import Tensor
+from pyrite.graph.ops import (
+    Add,
+    Attention,
+    Embed,
+    Gate,
+    Linear,
+    RmsNorm,
+    Rotate,
+    SelectRows,
+    Softcap,
+    View,
+)
+from pyrite.graph.plan import Plan
+
+
+class ReferenceBackend:
+    name = "reference"
+
+    def prepare(
+        self,
+        plan: Plan,
+        weights: Mapping[str, Tensor],
+        *,
+        num_pages: int,
+        max_tokens: int,
+        num_threads: int = 1,
+        precision: str = "default",
+    ) -> ReferenceRunner:
+        return ReferenceRunner(plan, LazyWeights(weights), num_pages, max_tokens)
+
+
+class Pages:
+    """Keys and values of one layer: page_tables' numbers index the first axis."""
+
+    def __init__(self, num_pages: int, key_heads: int, head_width: int) -> None:
+        shape = (num_pages, PAGE_TOKENS, key_heads, head_width)
+        self.keys = np.zeros(shape, np.float32)
+        self.values = np.zeros(shape, np.float32)
+
+    def write(
+        self, pages: NDArray[np.int32], slots: NDArray[np.int32], k: Floats, v: Floats
+    ) -> None:
+        self.keys[pages, slots] = k
+        self.values[pages, slots] = v
+
+    def read(self, table: NDArray[np.int32], first: int, stop: int) -> tuple[Floats, Floats]:
+        """Positions first : stop of a sequence. 2 x (stop - first, key_heads, head_width)"""
+        first_page = first // PAGE_TOKENS
+        pages = table[first_page : -(-stop // PAGE_TOKENS)]
+        span = slice(first - first_page * PAGE_TOKENS, stop - first_page * PAGE_TOKENS)
+        rows = (-1, *self.keys.shape[2:])
+        return self.keys[pages].reshape(rows)[span], self.values[pages].reshape(rows)[span]
+
+    def copy(self, source: int, target: int) -> None:
+        self.keys[target] = self.keys[source]
+        self.values[target] = self.values[source]
+
+
+class ReferenceRunner:
+    def __init__(self, plan: Plan, weights: LazyWeights, num_pages: int, max_tokens: int) -> None:
+        self.plan = plan
+        self.weights = weights
+        self.num_pages = num_pages
+        self.max_tokens = max_tokens
+        self.arena = np.zeros((max_tokens, plan.arena_columns), np.float32)
+        layers = zip(plan.key_heads, plan.head_widths, strict=True)
+        self.pages = [Pages(num_pages, heads, width) for heads, width in layers]
+
+    def run(self, batch: Batch) -> Floats:
+        check_batch(batch, self.plan, num_pages=self.num_pages, max_tokens=self.max_tokens)
+        step = _Step(self, batch)
+        with np.errstate(over="ignore", invalid="ignore"):  # the engine looks at the logits
+            for op in self.plan.ops:
+                step.store(op.output, OPERATIONS[type(op)](step, op))
+        return step.result
+
+    def copy_page(self, source: int, target: int) -> None:
+        for layer in self.pages:
+            layer.copy(source, target)
+
+
+class _Step:
+    """One batch on its way through the plan. Methods named as operations give their outputs."""
+
+    def __init__(self, runner: ReferenceRunner, batch: Batch) -> None:
+        self.plan = runner.plan
+        self.weights = runner.weights
+        self.arena = runner.arena
+        self.pages = runner.pages
+        self.batch = batch
+        self.num_rows = {"tokens": batch.num_tokens, "outputs": len(batch.output_rows)}
+        result = self.plan.values[self.plan.result]
+        self.result = np.zeros((self.num_rows[result.rows], result.width), np.float32)
+
+    def whole(self, value_id: int) -> Floats:
+        value, column = self.plan.values[value_id], self.plan.columns[value_id]
+        if value_id == self.plan.result:
+            return self.result
+        return self.arena[: self.num_rows[value.rows], column : column + value.width]
+
+    def load(self, view: View) -> Floats:
+        return self.whole(view.value)[:, view.start : view.start + view.width]
+
+    def store(self, value_id: int, output: Floats) -> None:
+        self.whole(value_id)[...] = output
+
+    def embed(self, op: Embed) -> Floats:
+        return self.weights.rows(op.weight, self.batch.token_ids) * np.float32(op.scale)
+
+    def rms_norm(self, op: RmsNorm) -> Floats:
+        x = self.load(op.input)
+        groups = x.reshape(len(x), -1, op.group or x.shape[1])
+        output = meaning.rms_norm(groups, op.norm, self.weights).reshape(x.shape)
+        return output if op.residual is None else output + self.load(op.residual)
+
+    def linear(self, op: Linear) -> Floats:
+        residual = None if op.residual is None else self.load(op.residual)
+        return meaning.linear(op, self.load(op.input), residual, self.weights)
+
+    def rotate(self, op: Rotate) -> Floats:
+        x = self.load(op.input)
+        split = x.reshape(len(x), -1, op.head_width)
+        return meaning.rotate(split, op.rope, self.batch.positions).reshape(x.shape)
+
+    def gate(self, op: Gate) -> Floats:
+        return meaning.activate(self.load(op.gate), op.activation) * self.load(op.up)
+
+    def add(self, op: Add) -> Floats:
+        return self.load(op.left) + self.load(op.right)
+
+    def softcap(self, op: Softcap) -> Floats:
+        return meaning.softcap(self.load(op.input), op.cap)
+
+    def select_rows(self, op: SelectRows) -> Floats:
+        return self.load(op.input)[self.batch.output_rows]
+
+    def attention(self, op: Attention) -> Floats:
+        query = meaning.heads(self.load(op.query), op.heads, op.query_norm, self.weights)
+        key = meaning.heads(self.load(op.key), op.key_heads, op.key_norm, self.weights)
+        value = meaning.heads(self.load(op.value), op.key_heads, None, self.weights)
+        if op.rope is not None:
+            query = meaning.rotate(query, op.rope, self.batch.positions)
+            key = meaning.rotate(key, op.rope, self.batch.positions)
+        output = np.empty((len(query), op.heads * op.head_width), np.float32)
+        ends = pairwise(self.batch.sequence_starts)
+        for (start, stop), table in zip(ends, self.batch.page_tables, strict=True):
+            rows = slice(start, stop)
+            self._remember(op, table, rows, key, value)
+            output[rows] = self._attend(op, table, rows, query)
+        return output
+
+    def _remember(
+        self, op: Attention, table: NDArray[np.int32], rows: slice, key: Floats, value: Floats
+    ) -> None:
+        """Writes the keys and values of one sequence's new tokens to its pages."""
+        column, slot = np.divmod(self.batch.positions[rows], PAGE_TOKENS)
+        self.pages[op.layer].write(table[column], slot, key[rows], value[rows])
+
+    def _attend(
+        self, op: Attention, table: NDArray[np.int32], rows: slice, query: Floats
+    ) -> Floats:
+        """One sequence; pages that lie wholly before every window are not read."""
+        positions = self.batch.positions[rows]
+        first = max(0, int(positions[0]) - op.window + 1) if op.window else 0
+        stop = int(positions[-1]) + 1
+        keys, values = self.pages[op.layer].read(table, first, stop)
+        visible = meaning.visible_positions(positions, first, stop, op.window)
+        return meaning.attend(op, query[rows], keys, values, visible)
+
+
+OPERATIONS: Mapping[type, Callable[[_Step, Any], Floats]] = {
+    Embed: _Step.embed,
+    RmsNorm: _Step.rms_norm,
+    Linear: _Step.linear,
+    Rotate: _Step.rotate,
+    Attention: _Step.attention,
+    Gate: _Step.gate,
+    Add: _Step.add,
+    Softcap: _Step.softcap,
+    SelectRows: _Step.select_rows,
+}
