@@ -93,6 +93,10 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
         raise ModelNotFoundError(f"there is no file or folder {place}")
     if not place.is_dir():
         return _open_gguf(place)
+    if (place / "config.json").exists():
+        from pyrite.formats.safetensors import open_safetensors
+
+        return open_safetensors(place)
     return _open_gguf(_only_gguf(place))
 
 

@@ -22,7 +22,7 @@ def integer(
     metadata: Metadata, key: str, low: int, high: int, *, default: int | None = None
 ) -> int:
     """A whole number in low..high. An absent key gives `default`, or is an error without one."""
-    if key not in metadata and default is not None:
+    if metadata.get(key) is None and default is not None:
         return default
     return _bounded_integer(key, _present(metadata, key), low, high)
 
@@ -31,7 +31,7 @@ def integers(
     metadata: Metadata, key: str, count: int, low: int, high: int, *, default: int | None = None
 ) -> tuple[int, ...]:
     """`count` whole numbers, one a layer: an array of that length, or one number for all."""
-    if key not in metadata and default is not None:
+    if metadata.get(key) is None and default is not None:
         return (default,) * count
     value = _present(metadata, key)
     if isinstance(value, np.ndarray | list | tuple):
@@ -46,7 +46,7 @@ def floating(
     metadata: Metadata, key: str, low: float, high: float, *, default: float | None = None
 ) -> float:
     """A finite number in low..high; whole numbers count. Absent: `default`, or an error."""
-    if key not in metadata and default is not None:
+    if metadata.get(key) is None and default is not None:
         return default
     value = _present(metadata, key)
     number = isinstance(value, int | float) and not isinstance(value, bool)
@@ -57,7 +57,7 @@ def floating(
 
 def boolean(metadata: Metadata, key: str, *, default: bool | None = None) -> bool:
     """True or false; 1 or 0 count. Absent: `default`, or an error."""
-    if key not in metadata and default is not None:
+    if metadata.get(key) is None and default is not None:
         return default
     value = _present(metadata, key)
     if not isinstance(value, int) or value not in (0, 1):
@@ -67,7 +67,7 @@ def boolean(metadata: Metadata, key: str, *, default: bool | None = None) -> boo
 
 def string(metadata: Metadata, key: str, *, default: str | None = None) -> str:
     """Text. Absent: `default`, or an error."""
-    if key not in metadata and default is not None:
+    if metadata.get(key) is None and default is not None:
         return default
     value = _present(metadata, key)
     if not isinstance(value, str):
@@ -84,7 +84,7 @@ def strings(metadata: Metadata, key: str) -> StringTable:
 
 
 def _present(metadata: Metadata, key: str) -> Any:
-    if key not in metadata:
+    if metadata.get(key) is None:  # JSON's null means: not set
         raise FormatError(f"the key {key} is missing", hint="the file is incomplete; convert again")
     return metadata[key]
 
