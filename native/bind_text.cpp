@@ -9,6 +9,8 @@ using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::
 using Starts = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Lengths = nb::ndarray<int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+void bind_tokenizer(nb::module_& module);
+
 namespace {
 
 int64_t scan_strings(Bytes data, size_t offset, Starts starts, Lengths lengths) {
@@ -22,4 +24,5 @@ int64_t scan_strings(Bytes data, size_t offset, Starts starts, Lengths lengths) 
 void bind_text(nb::module_ module) {
   module.def("scan_strings", &scan_strings, nb::arg("data"), nb::arg("offset"), nb::arg("starts"),
              nb::arg("lengths"));
+  bind_tokenizer(module);
 }

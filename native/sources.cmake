@@ -5,7 +5,15 @@ list(APPEND PYRITE_BINDING_SOURCES native/bindings.cpp)
 
 # text: string tables, tokenizer
 list(APPEND PYRITE_SOURCES native/text/strings.cpp)
+list(APPEND PYRITE_SOURCES native/text/unicode.cpp)
+list(APPEND PYRITE_SOURCES native/text/split.cpp)
+list(APPEND PYRITE_SOURCES native/text/vocabulary.cpp)
+list(APPEND PYRITE_SOURCES native/text/markers.cpp)
+list(APPEND PYRITE_SOURCES native/text/byte_pair.cpp)
+list(APPEND PYRITE_SOURCES native/text/sentence_piece.cpp)
+list(APPEND PYRITE_SOURCES native/text/tokenizer.cpp)
 list(APPEND PYRITE_BINDING_SOURCES native/bind_text.cpp)
+list(APPEND PYRITE_BINDING_SOURCES native/bind_tokenizer.cpp)
 
 # sampling
 list(APPEND PYRITE_BINDING_SOURCES native/bind_sampling.cpp)

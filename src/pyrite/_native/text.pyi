@@ -7,3 +7,37 @@ def scan_strings(
     starts: NDArray[np.int64],
     lengths: NDArray[np.int32],
 ) -> int: ...
+
+class Tokenizer:
+    @staticmethod
+    def byte_pair(
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        lengths: NDArray[np.int32],
+        types: NDArray[np.int32],
+        unknown_id: int,
+        merge_data: NDArray[np.uint8],
+        merge_starts: NDArray[np.int64],
+        merge_lengths: NDArray[np.int32],
+        splitter: str,
+    ) -> Tokenizer: ...
+    @staticmethod
+    def sentence_piece(
+        data: NDArray[np.uint8],
+        starts: NDArray[np.int64],
+        lengths: NDArray[np.int32],
+        types: NDArray[np.int32],
+        unknown_id: int,
+        scores: NDArray[np.float32],
+        add_space_prefix: bool,
+    ) -> Tokenizer: ...
+    def encode(self, text: bytes, special: bool) -> NDArray[np.int32]: ...
+    def decode(self, ids: NDArray[np.int32], skip_special: bool) -> bytes: ...
+    def token_bytes(self, id: int) -> bytes: ...
+    def __len__(self) -> int: ...
+    @property
+    def num_dead_merges(self) -> int: ...
+    @property
+    def num_missing_bytes(self) -> int: ...
+
+def splitter_names() -> str: ...

@@ -1,0 +1,124 @@
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "text/split.h"
+#include "text/tokenizer.h"
+
+namespace nb = nanobind;
+
+using pyrite::Tokenizer;
+
+namespace {
+
+template <class T>
+using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Ids = nb::ndarray<nb::numpy, int32_t, nb::ndim<1>>;
+
+// Below this a text is encoded sooner than the interpreter lock changes hands.
+constexpr size_t kLongBytes = 2048;
+
+pyrite::Strings strings(const Vector<uint8_t>& data, const Vector<int64_t>& starts,
+                        const Vector<int32_t>& lengths) {
+  if (starts.shape(0) != lengths.shape(0)) throw nb::value_error("starts and lengths differ in size");
+  const int64_t size = int64_t(data.shape(0));
+  for (size_t i = 0; i < starts.shape(0); ++i) {
+    const int64_t start = starts.data()[i];
+    const int32_t length = lengths.data()[i];
+    if (start < 0 || length < 0 || start > size || length > size - start) {
+      throw nb::value_error("a string lies outside its buffer");
+    }
+  }
+  return {data.data(), starts.data(), lengths.data(), starts.shape(0)};
+}
+
+pyrite::TokenizerSource source(const pyrite::Strings& tokens, const Vector<int32_t>& types,
+                               int32_t unknown_id) {
+  if (types.shape(0) != tokens.count) throw nb::value_error("types differ from tokens in number");
+  if (tokens.count > size_t(INT32_MAX)) throw nb::value_error("more tokens than ids");
+  if (unknown_id < -1 || unknown_id >= int64_t(tokens.count)) {
+    throw nb::value_error("unknown_id is not in the vocabulary");
+  }
+  return {tokens, types.data(), unknown_id};
+}
+
+std::unique_ptr<Tokenizer> byte_pair(Vector<uint8_t> data, Vector<int64_t> starts,
+                                     Vector<int32_t> lengths, Vector<int32_t> types,
+                                     int32_t unknown_id, Vector<uint8_t> merge_data,
+                                     Vector<int64_t> merge_starts, Vector<int32_t> merge_lengths,
+                                     const std::string& splitter) {
+  const pyrite::Splitter* found = pyrite::find_splitter(splitter);
+  if (found == nullptr) throw nb::value_error("no such pre-tokenizer");
+  return Tokenizer::byte_pair(source(strings(data, starts, lengths), types, unknown_id),
+                              strings(merge_data, merge_starts, merge_lengths), *found);
+}
+
+std::unique_ptr<Tokenizer> sentence_piece(Vector<uint8_t> data, Vector<int64_t> starts,
+                                          Vector<int32_t> lengths, Vector<int32_t> types,
+                                          int32_t unknown_id, Vector<float> scores,
+                                          bool add_space_prefix) {
+  if (scores.shape(0) != starts.shape(0)) throw nb::value_error("scores differ from tokens in number");
+  return Tokenizer::sentence_piece(source(strings(data, starts, lengths), types, unknown_id),
+                                   scores.data(), add_space_prefix);
+}
+
+Ids encode(const Tokenizer& tokenizer, nb::bytes text, bool special) {
+  auto ids = std::make_unique<std::vector<int32_t>>();
+  {
+    std::optional<nb::gil_scoped_release> released;
+    if (text.size() >= kLongBytes) released.emplace();
+    const auto* bytes = static_cast<const uint8_t*>(text.data());
+    tokenizer.encode(bytes, text.size(), special, *ids);
+  }
+  nb::capsule owner(ids.get(), [](void* p) noexcept { delete static_cast<std::vector<int32_t>*>(p); });
+  std::vector<int32_t>* kept = ids.release();
+  return Ids(kept->data(), {kept->size()}, owner);
+}
+
+void check_id(const Tokenizer& tokenizer, int64_t id) {
+  if (id < 0 || id >= int64_t(tokenizer.size())) {
+    throw nb::index_error("a token id is not in the vocabulary");
+  }
+}
+
+nb::bytes decode(const Tokenizer& tokenizer, Vector<int32_t> ids, bool skip_special) {
+  std::string text;
+  for (size_t i = 0; i < ids.shape(0); ++i) check_id(tokenizer, ids.data()[i]);
+  {
+    std::optional<nb::gil_scoped_release> released;
+    if (ids.shape(0) >= kLongBytes) released.emplace();
+    text = tokenizer.decode(ids.data(), ids.shape(0), skip_special);
+  }
+  return nb::bytes(text.data(), text.size());
+}
+
+nb::bytes token_bytes(const Tokenizer& tokenizer, int64_t id) {
+  check_id(tokenizer, id);
+  const std::string_view bytes = tokenizer.bytes(int32_t(id));
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+}  // namespace
+
+void bind_tokenizer(nb::module_& module) {
+  nb::class_<Tokenizer>(module, "Tokenizer")
+      .def_static("byte_pair", &byte_pair, nb::arg("data"), nb::arg("starts"), nb::arg("lengths"),
+                  nb::arg("types"), nb::arg("unknown_id"), nb::arg("merge_data"),
+                  nb::arg("merge_starts"), nb::arg("merge_lengths"), nb::arg("splitter"))
+      .def_static("sentence_piece", &sentence_piece, nb::arg("data"), nb::arg("starts"),
+                  nb::arg("lengths"), nb::arg("types"), nb::arg("unknown_id"), nb::arg("scores"),
+                  nb::arg("add_space_prefix"))
+      .def("encode", &encode, nb::arg("text"), nb::arg("special"))
+      .def("decode", &decode, nb::arg("ids"), nb::arg("skip_special"))
+      .def("token_bytes", &token_bytes, nb::arg("id"))
+      .def("__len__", &Tokenizer::size)
+      .def_prop_ro("num_dead_merges", &Tokenizer::num_dead_merges)
+      .def_prop_ro("num_missing_bytes", &Tokenizer::num_missing_bytes);
+  module.def("splitter_names", &pyrite::splitter_names);
+}

@@ -1,0 +1,297 @@
+"""Text to token ids and back, for one vocabulary.
+
+Built from what the model's file says (`TokenizerData`), by the native core: nothing here makes an
+object per token. Knows no chat template and no request; what a token does to a model is not its
+business either.
+
+Which text may become which ids:
+
+* control tokens (GGUF type 3, and the unknown token) only when the caller passes `special=True`;
+* user-defined tokens (type 4) in either case, for they are ordinary text with an id of its own;
+* of markers that begin at one place the longest wins, and the leftmost place goes first.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import re
+from collections.abc import Sequence
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite._native import text as native
+from pyrite.errors import FormatError, ParameterError, UnsupportedError
+from pyrite.formats.checkpoint import StringTable, TokenizerData
+
+NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = range(1, 7)  # tokenizer.ggml.token_type
+
+# Without tokenizer.ggml.pre: what llama.cpp takes then, and warns about too.
+DEFAULT_PRE = "default"
+
+# Control tokens of these names end a turn or a text, whichever one the file calls its eos.
+STOP_NAMES = (
+    "<|im_end|>",
+    "<|endoftext|>",
+    "<end_of_turn>",
+    "<eos>",
+    "<|eot_id|>",
+    "<|eom_id|>",
+    "<|end_of_text|>",
+    "<|end|>",
+    "<|eot|>",
+    "<|return|>",
+    "<|call|>",
+    "<|user_end|>",
+    "<|END_OF_TURN_TOKEN|>",
+    "<|end_of_role|>",
+    "<｜end▁of▁sentence｜>",
+    "<EOT>",
+    "</s>",
+)
+
+_BYTE_PIECE = re.compile(rb"<0x[0-9A-F]{2}>")
+
+logger = logging.getLogger("pyrite")
+
+
+class Tokenizer:
+    """Made by `from_data`. Threads may share one; long texts are encoded without the interpreter lock.
+
+    `warnings` are sentences about this vocabulary that its user should read; they are logged once.
+    """
+
+    def __init__(
+        self, encoder: native.Tokenizer, data: TokenizerData, kinds: NDArray[np.int32], pre: str
+    ) -> None:
+        self._native = encoder
+        self._data = data
+        self._kinds = kinds  # (vocab_size,)
+        self.pre = pre
+        self.warnings = tuple(_warnings(encoder, data, pre))
+        for warning in self.warnings:
+            logger.warning(warning)
+
+    @classmethod
+    def from_data(cls, data: TokenizerData, *, pre: str | None = None) -> Tokenizer:
+        """`pre` is a pre-tokenizer's name, in place of the one that the file gives.
+
+        Raises FormatError for data that contradicts itself, UnsupportedError for an unknown
+        pre-tokenizer.
+        """
+        _check_ids(data)
+        kinds = _kinds(data)
+        try:
+            if data.model == "spm":
+                return cls(_sentence_piece(data, kinds), data, kinds, "")
+            name = _pre_name(data, pre)
+            return cls(_byte_pair(data, kinds, name), data, kinds, name or DEFAULT_PRE)
+        except ValueError as error:
+            raise FormatError(f"tokenizer data: {error}") from None
+
+    @property
+    def vocab_size(self) -> int:
+        return len(self._kinds)
+
+    @property
+    def bos_id(self) -> int | None:
+        return self._data.bos_id
+
+    @property
+    def eos_ids(self) -> tuple[int, ...]:
+        return self._data.eos_ids
+
+    @cached_property
+    def stop_ids(self) -> tuple[int, ...]:
+        """Ids that end an answer: the file's eos, eot and eom, and control tokens known by name."""
+        named = (self.control_id(name) for name in STOP_NAMES)
+        return tuple(sorted({*self.eos_ids, *(found for found in named if found is not None)}))
+
+    @cached_property
+    def fingerprint(self) -> str:
+        """Hexadecimal digest of everything that decides which ids a text has."""
+        data = self._data
+        settings = (data.model, self.pre, data.bos_id, data.unknown_id, data.add_bos)
+        digest = hashlib.blake2b(repr((*settings, data.add_space_prefix)).encode(), digest_size=16)
+        digest.update(self._kinds)
+        for table in (data.tokens, data.merges):
+            if table is not None:
+                digest.update(table.lengths)
+                digest.update(_contents(table))
+        if data.scores is not None:
+            digest.update(np.ascontiguousarray(data.scores))
+        return digest.hexdigest()
+
+    def control_id(self, name: str) -> int | None:
+        """The id of the control token that is written `name`, if there is one."""
+        ids = self._native.encode(name.encode(), True)
+        return int(ids[0]) if len(ids) == 1 and self._kinds[ids[0]] == CONTROL else None
+
+    def encode(self, text: str, *, special: bool = False, bos: bool = False) -> NDArray[np.int32]:
+        """Ids of `text`. (tokens,)
+
+        `special`: control tokens written in the text become their ids; leave it off for what a
+        user typed. `bos`: the ids begin with the beginning-of-text token if the model wants one
+        (tokenizer.ggml.add_bos_token), and with only one, should the text bring its own.
+
+        Raises ParameterError for a lone surrogate, which no encoding of text can carry.
+        """
+        try:
+            encoded = text.encode()
+        except UnicodeEncodeError as error:
+            raise ParameterError(
+                "text",
+                text[error.start : error.start + 1],
+                f"text: there is half of a surrogate pair at position {error.start}",
+                hint="a string was cut inside a character; cut it elsewhere",
+            ) from None
+        return self.encode_bytes(encoded, special=special, bos=bos)
+
+    def encode_bytes(
+        self, text: bytes, *, special: bool = False, bos: bool = False
+    ) -> NDArray[np.int32]:
+        """As `encode`; bytes that are not UTF-8 become the tokens of bytes. (tokens,)"""
+        ids = self._native.encode(text, special)
+        bos_id = self._data.bos_id
+        if not bos or not self._data.add_bos or bos_id is None or bos_id in ids[:1]:
+            return ids
+        return np.concatenate([np.array([bos_id], np.int32), ids])
+
+    def decode(self, ids: Sequence[int] | NDArray[np.integer], *, skip_special: bool = True) -> str:
+        """Text of `ids`; what is not UTF-8 becomes U+FFFD. See `decode_bytes`."""
+        return self.decode_bytes(ids, skip_special=skip_special).decode(errors="replace")
+
+    def decode_bytes(
+        self, ids: Sequence[int] | NDArray[np.integer], *, skip_special: bool = True
+    ) -> bytes:
+        """The tokens' bytes, joined, without control and unknown tokens unless asked for.
+
+        Undoes `encode`: the space that some models put before a text, and after a marker, is
+        taken away again. Raises ParameterError for an id outside the vocabulary.
+        """
+        return self._native.decode(self._checked(ids), skip_special)
+
+    def token_bytes(self, token_id: int) -> bytes:
+        """What one token stands for inside a text, a control token for its name."""
+        return self._native.token_bytes(self._checked_id(token_id))
+
+    def token_text(self, token_id: int) -> str:
+        """As `token_bytes`, for showing: incomplete characters become U+FFFD."""
+        return self.token_bytes(token_id).decode(errors="replace")
+
+    def is_special(self, token_id: int) -> bool:
+        """Whether `decode` hides it: a control token, or the unknown one."""
+        return bool(self._kinds[self._checked_id(token_id)] in (CONTROL, UNKNOWN))
+
+    def _checked_id(self, token_id: int) -> int:
+        if not 0 <= token_id < self.vocab_size:
+            raise ParameterError("token id", token_id, f"from 0 to {self.vocab_size - 1}")
+        return int(token_id)
+
+    def _checked(self, ids: Sequence[int] | NDArray[np.integer]) -> NDArray[np.int32]:
+        given = np.asarray(ids)
+        if given.ndim != 1 or (given.size and given.dtype.kind not in "iu"):
+            raise ParameterError("token ids", ids, "a flat sequence of integers")
+        if given.size:
+            self._checked_id(int(given.min()))
+            self._checked_id(int(given.max()))
+        return np.ascontiguousarray(given, np.int32)
+
+
+def _pre_name(data: TokenizerData, override: str | None) -> str | None:
+    name = override or data.pre
+    known = native.splitter_names()
+    if name and name not in known.split(", "):
+        raise UnsupportedError(
+            f"unknown pre-tokenizer {name!r}; known are {known}",
+            hint="name the one that fits with pre=...",
+        )
+    return name
+
+
+def _byte_pair(
+    data: TokenizerData, kinds: NDArray[np.int32], pre: str | None
+) -> native.Tokenizer:
+    if data.merges is None:
+        raise FormatError("a byte-level tokenizer without merges (tokenizer.ggml.merges)")
+    return native.Tokenizer.byte_pair(
+        data.tokens.data,
+        data.tokens.starts,
+        data.tokens.lengths,
+        kinds,
+        _or_none(data.unknown_id),
+        data.merges.data,
+        data.merges.starts,
+        data.merges.lengths,
+        pre or DEFAULT_PRE,
+    )
+
+
+def _sentence_piece(data: TokenizerData, kinds: NDArray[np.int32]) -> native.Tokenizer:
+    if data.scores is None:
+        raise FormatError("a SentencePiece tokenizer without scores (tokenizer.ggml.scores)")
+    return native.Tokenizer.sentence_piece(
+        data.tokens.data,
+        data.tokens.starts,
+        data.tokens.lengths,
+        kinds,
+        _or_none(data.unknown_id),
+        np.ascontiguousarray(data.scores, np.float32),
+        data.add_space_prefix,
+    )
+
+
+def _or_none(token_id: int | None) -> int:
+    return -1 if token_id is None else token_id
+
+
+def _check_ids(data: TokenizerData) -> None:
+    count = len(data.tokens)
+    if count == 0:
+        raise FormatError("the tokenizer has no tokens (tokenizer.ggml.tokens)")
+    named = {"bos": data.bos_id, "unknown": data.unknown_id, "padding": data.padding_id}
+    named |= {f"eos {index}": token_id for index, token_id in enumerate(data.eos_ids)}
+    for name, token_id in named.items():
+        if token_id is not None and not 0 <= token_id < count:
+            raise FormatError(f"the {name} token has id {token_id}, of a vocabulary of {count}")
+
+
+def _kinds(data: TokenizerData) -> NDArray[np.int32]:
+    """The file's token types; without them, what the pieces' names and the named ids tell."""
+    if data.types is not None:
+        return np.ascontiguousarray(data.types, np.int32)
+    kinds = np.full(len(data.tokens), NORMAL, np.int32)
+    if data.model == "spm":
+        pieces = (data.tokens[index] for index in range(len(data.tokens)))
+        kinds[[_BYTE_PIECE.fullmatch(piece) is not None for piece in pieces]] = BYTE
+    for token_id in (data.bos_id, data.padding_id, *data.eos_ids):
+        if token_id is not None:
+            kinds[token_id] = CONTROL
+    if data.unknown_id is not None:
+        kinds[data.unknown_id] = UNKNOWN
+    return kinds
+
+
+def _contents(table: StringTable) -> NDArray[np.uint8]:
+    """The part of the buffer that holds the strings."""
+    if not len(table):
+        return table.data[:0]
+    return table.data[int(table.starts.min()) : int((table.starts + table.lengths).max())]
+
+
+def _warnings(encoder: native.Tokenizer, data: TokenizerData, pre: str) -> list[str]:
+    found = []
+    if data.model == "bpe" and not data.pre and pre == DEFAULT_PRE:
+        found.append(
+            "the model file names no pre-tokenizer (tokenizer.ggml.pre): token ids may differ from "
+            "those that the model was trained on; name the right one with pre=..."
+        )
+    if encoder.num_dead_merges:
+        found.append(f"{encoder.num_dead_merges} merges name pieces outside the vocabulary")
+    if encoder.num_missing_bytes and data.unknown_id is None:
+        found.append(
+            f"{encoder.num_missing_bytes} of 256 bytes have no token: text with them loses them"
+        )
+    return found
