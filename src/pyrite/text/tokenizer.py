@@ -58,7 +58,7 @@ logger = logging.getLogger("pyrite")
 
 
 class Tokenizer:
-    """Made by `from_data`. Threads may share one; long texts are encoded without the interpreter lock.
+    """Made by `from_data`. Threads may share one; long texts are encoded without Python's lock.
 
     `warnings` are sentences about this vocabulary that its user should read; they are logged once.
     """
@@ -115,13 +115,13 @@ class Tokenizer:
         data = self._data
         settings = (data.model, self.pre, data.bos_id, data.unknown_id, data.add_bos)
         digest = hashlib.blake2b(repr((*settings, data.add_space_prefix)).encode(), digest_size=16)
-        digest.update(self._kinds)
+        digest.update(self._kinds.data)
         for table in (data.tokens, data.merges):
             if table is not None:
-                digest.update(table.lengths)
-                digest.update(_contents(table))
+                digest.update(table.lengths.data)
+                digest.update(_contents(table).data)
         if data.scores is not None:
-            digest.update(np.ascontiguousarray(data.scores))
+            digest.update(np.ascontiguousarray(data.scores).data)
         return digest.hexdigest()
 
     def control_id(self, name: str) -> int | None:
@@ -211,9 +211,7 @@ def _pre_name(data: TokenizerData, override: str | None) -> str | None:
     return name
 
 
-def _byte_pair(
-    data: TokenizerData, kinds: NDArray[np.int32], pre: str | None
-) -> native.Tokenizer:
+def _byte_pair(data: TokenizerData, kinds: NDArray[np.int32], pre: str | None) -> native.Tokenizer:
     if data.merges is None:
         raise FormatError("a byte-level tokenizer without merges (tokenizer.ggml.merges)")
     return native.Tokenizer.byte_pair(
