@@ -68,17 +68,23 @@ std::unique_ptr<Tokenizer> sentence_piece(Vector<uint8_t> data, Vector<int64_t> 
                                    scores.data(), add_space_prefix);
 }
 
+Ids owned(std::vector<int32_t> values) {
+  using Values = std::vector<int32_t>;
+  auto kept = std::make_unique<Values>(std::move(values));
+  nb::capsule owner(kept.get(), [](void* p) noexcept { delete static_cast<Values*>(p); });
+  Values* data = kept.release();
+  return Ids(data->data(), {data->size()}, owner);
+}
+
 Ids encode(const Tokenizer& tokenizer, nb::bytes text, bool special) {
-  auto ids = std::make_unique<std::vector<int32_t>>();
+  std::vector<int32_t> ids;
   {
     std::optional<nb::gil_scoped_release> released;
     if (text.size() >= kLongBytes) released.emplace();
     const auto* bytes = static_cast<const uint8_t*>(text.data());
-    tokenizer.encode(bytes, text.size(), special, *ids);
+    tokenizer.encode(bytes, text.size(), special, ids);
   }
-  nb::capsule owner(ids.get(), [](void* p) noexcept { delete static_cast<std::vector<int32_t>*>(p); });
-  std::vector<int32_t>* kept = ids.release();
-  return Ids(kept->data(), {kept->size()}, owner);
+  return owned(std::move(ids));
 }
 
 void check_id(const Tokenizer& tokenizer, int64_t id) {
@@ -104,6 +110,18 @@ nb::bytes token_bytes(const Tokenizer& tokenizer, int64_t id) {
   return nb::bytes(bytes.data(), bytes.size());
 }
 
+// The end of every word of a text. (words,)
+Ids word_ends(nb::bytes text, const std::string& splitter) {
+  const pyrite::Splitter* found = pyrite::find_splitter(splitter);
+  if (found == nullptr) throw nb::value_error("no such pre-tokenizer");
+  if (text.size() > size_t(INT32_MAX)) throw nb::value_error("the text is longer than 2 GiB");
+  std::vector<int32_t> ends;
+  const pyrite::Text whole(static_cast<const uint8_t*>(text.data()), text.size());
+  pyrite::split(found->stages, whole, 0, text.size(),
+                [&](size_t, size_t end) { ends.push_back(int32_t(end)); });
+  return owned(std::move(ends));
+}
+
 }  // namespace
 
 void bind_tokenizer(nb::module_& module) {
@@ -120,5 +138,6 @@ void bind_tokenizer(nb::module_& module) {
       .def("__len__", &Tokenizer::size)
       .def_prop_ro("num_dead_merges", &Tokenizer::num_dead_merges)
       .def_prop_ro("num_missing_bytes", &Tokenizer::num_missing_bytes);
+  module.def("word_ends", &word_ends, nb::arg("text"), nb::arg("splitter"));
   module.def("splitter_names", &pyrite::splitter_names);
 }
