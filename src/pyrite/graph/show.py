@@ -1,0 +1,198 @@
+"""Prints a plan: each operation with its shape and place, and what the passes saved.
+
+Layers that are the same but for their number are printed once. Text only; nothing reads it back.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Any
+
+from pyrite.graph.ops import (
+    Add,
+    Attention,
+    Embed,
+    Gate,
+    Linear,
+    Norm,
+    Op,
+    RmsNorm,
+    Rope,
+    Rotate,
+    SelectRows,
+    Softcap,
+    View,
+)
+from pyrite.graph.plan import Plan
+from pyrite.graph.rewrite import weights
+
+LAYER = re.compile(r"\bblk\.(\d+)\.")
+
+
+def show_plan(plan: Plan) -> str:
+    lines = _header(plan)
+    for run in _runs(plan):
+        lines += ["", run.title] if run.title else [""]
+        lines += [_line(plan, op) for op in run.ops]
+    return "\n".join(lines) + "\n"
+
+
+def _header(plan: Plan) -> list[str]:
+    saved = plan.savings
+    return [
+        f"{plan.architecture}: {plan.num_layers} layers, context {plan.context_length} tokens,"
+        f" vocabulary {plan.vocabulary}",
+        f"operations: {saved.ops_before} as written, {saved.ops_after} after the passes",
+        f"activations: {saved.activation_bytes_before} bytes a token as written,"
+        f" {saved.activation_bytes_after} in the arena",
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _Run:
+    title: str
+    ops: tuple[Op, ...]
+
+
+def _runs(plan: Plan) -> Iterator[_Run]:
+    """Operations outside of layers by themselves; like layers that follow each other as one."""
+    pieces = [(layer, tuple(op for _, op in ops)) for layer, ops in groupby(_layered(plan), _first)]
+    for _, group in groupby(pieces, lambda piece: (piece[0] is None, _likeness(plan, piece[1]))):
+        like = list(group)
+        first, last = like[0][0], like[-1][0]
+        title = "" if first is None else f"layer {first}:"
+        if len(like) > 1:
+            title = f"layers {first} to {last}, {len(like)} times:"
+        yield _Run(title, like[0][1])
+
+
+def _layered(plan: Plan) -> Iterator[tuple[int | None, Op]]:
+    """Each op with its layer; one without weights belongs to the layer of the op before it."""
+    layer: int | None = None
+    for op in plan.ops:
+        names = weights(op)
+        if names:
+            found = LAYER.match(names[0])
+            layer = int(found[1]) if found else None
+        elif isinstance(op, Attention):
+            layer = op.layer
+        yield layer, op
+
+
+def _first(item: tuple[int | None, Op]) -> int | None:
+    return item[0]
+
+
+def _likeness(plan: Plan, ops: tuple[Op, ...]) -> tuple[str, ...]:
+    """The lines of a layer with its number taken out, and values counted from its first one."""
+    base = ops[0].output
+
+    def relative(found: re.Match[str]) -> str:
+        return f"%{int(found[1]) - base}"
+
+    lines = (LAYER.sub("blk.N.", " ".join(_cells(plan, op))) for op in ops)
+    return tuple(re.sub(r"%(\d+)", relative, line) for line in lines)
+
+
+def _line(plan: Plan, op: Op) -> str:
+    name, kind, shape, place, text = _cells(plan, op)
+    return f"  {name:<6}{kind:<10}{shape:<17} {place:<8}{text}"
+
+
+def _cells(plan: Plan, op: Op) -> tuple[str, str, str, str, str]:
+    value, column = plan.values[op.output], plan.columns[op.output]
+    place = "logits" if op.output == plan.result else f"@{column}"
+    kind, detail = DETAILS[type(op)]
+    text = detail(plan, op).replace(".weight", "")
+    return f"%{value.id}", kind, f"({value.rows}, {value.width})", place, text
+
+
+def _view(plan: Plan, view: View) -> str:
+    whole = view.start == 0 and view.width == plan.values[view.value].width
+    columns = "" if whole else f"[{view.start}:{view.start + view.width}]"
+    return f"%{view.value}{columns}"
+
+
+def _residual(plan: Plan, view: View | None) -> str:
+    return "" if view is None else f" + {_view(plan, view)}"
+
+
+def _normed(inner: str, norm: Norm | None) -> str:
+    return inner if norm is None else f"norm({inner}, {norm.weight})"
+
+
+def _embed(plan: Plan, op: Embed) -> str:
+    return op.weight if op.scale == 1 else f"{op.weight} * {op.scale:.6g}"
+
+
+def _rms_norm(plan: Plan, op: RmsNorm) -> str:
+    group = f" by {op.group} columns" if op.group else ""
+    return _normed(_view(plan, op.input), op.norm) + group + _residual(plan, op.residual)
+
+
+def _linear(plan: Plan, op: Linear) -> str:
+    x = _normed(_view(plan, op.input), op.norm)
+    names = [name if bias is None else f"{name} + bias" for name, bias in _pairs(op)]
+    product = f"{x} @ {names[0]}" if len(names) == 1 else f"{x} @ [{', '.join(names)}]"
+    if op.activation is not None:
+        product = f"{x} @ {op.activation}({names[0]}) * {names[1]}"
+    cap = f", softcap {op.softcap:g}" if op.softcap else ""
+    return product + _residual(plan, op.residual) + cap
+
+
+def _pairs(op: Linear) -> Iterator[tuple[str, str | None]]:
+    return zip(op.weights, op.biases, strict=True)
+
+
+def _rotate(plan: Plan, op: Rotate) -> str:
+    return f"{_view(plan, op.input)}, heads of {op.head_width}, {_rope(op.rope)}"
+
+
+def _rope(rope: Rope) -> str:
+    scaling = "" if rope.scaling is None else f" {rope.scaling.kind}"
+    return f"rope {rope.theta:g} {rope.width} {rope.layout}{scaling}"
+
+
+def _attention(plan: Plan, op: Attention) -> str:
+    query, key = _view(plan, op.query), _view(plan, op.key)
+    parts = [
+        f"query {_normed(query, op.query_norm)} key {_normed(key, op.key_norm)}"
+        f" value {_view(plan, op.value)}",
+        f"{op.heads} heads over {op.key_heads} of {op.head_width}",
+    ]
+    parts += [f"window {op.window}"] if op.window else []
+    parts += [f"softcap {op.softcap:g}"] if op.softcap else []
+    parts += [_rope(op.rope)] if op.rope else []
+    return ", ".join(parts)
+
+
+def _gate(plan: Plan, op: Gate) -> str:
+    return f"{op.activation}({_view(plan, op.gate)}) * {_view(plan, op.up)}"
+
+
+def _add(plan: Plan, op: Add) -> str:
+    return f"{_view(plan, op.left)} + {_view(plan, op.right)}"
+
+
+def _softcap(plan: Plan, op: Softcap) -> str:
+    return f"{_view(plan, op.input)}, cap {op.cap:g}"
+
+
+def _select_rows(plan: Plan, op: SelectRows) -> str:
+    return _view(plan, op.input)
+
+
+DETAILS: Mapping[type, tuple[str, Callable[[Plan, Any], str]]] = {
+    Embed: ("embed", _embed),
+    RmsNorm: ("norm", _rms_norm),
+    Linear: ("linear", _linear),
+    Rotate: ("rotate", _rotate),
+    Attention: ("attention", _attention),
+    Gate: ("gate", _gate),
+    Add: ("add", _add),
+    Softcap: ("softcap", _softcap),
+    SelectRows: ("select", _select_rows),
+}
