@@ -18,6 +18,7 @@ def compile_plan(
     *,
     architecture: str,
     context_length: int,
+    vocabulary: int,
     passes: Sequence[Callable[[Graph], Graph]] = PASSES,
 ) -> Plan:
     """`passes` is for tests; a plan of none of them is the model as it was written."""
@@ -33,7 +34,7 @@ def compile_plan(
         result=graph.result,
         columns=columns,
         arena_columns=arena_columns,
-        vocabulary=graph.values[graph.result].width,
+        vocabulary=vocabulary,
         context_length=context_length,
         num_layers=len(layers),
         key_heads=tuple(layer.key_heads for layer in layers),

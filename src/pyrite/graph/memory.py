@@ -77,7 +77,8 @@ def reused(graph: Graph, index: int, last: dict[int, int]) -> int | None:
         value = graph.values[view.value]
         same = is_whole(graph, view) and (value.width, value.rows) == (output.width, output.rows)
         once = sum(other.value == view.value for other in operands(op)) == 1
-        if same and once and last[view.value] == index and op.output != graph.result:
+        inside = graph.result not in (view.value, op.output)
+        if same and once and inside and last[view.value] == index:
             return view.value
     return None
 

@@ -31,12 +31,13 @@ HARMLESS = frozenset(
         "_attn_implementation", "_attn_implementation_autoset", "_name_or_path", "architectures",
         "attention_dropout", "auto_map", "begin_suppress_tokens", "bos_token_id",
         "cache_implementation", "chunk_size_feed_forward", "decoder_start_token_id", "dtype",
-        "eos_token_id", "finetuning_task", "hidden_dropout", "id2label", "initializer_range",
-        "is_decoder", "is_llama_config", "label2id", "model_type", "num_return_sequences",
-        "output_attentions", "output_hidden_states", "pad_token_id", "prefix", "pretraining_tp",
-        "problem_type", "return_dict", "sep_token_id", "task_specific_params", "tf_legacy_loss",
-        "tokenizer_class", "torch_dtype", "torchscript", "transformers.js_config",
-        "transformers_version", "unsloth_fixed", "unsloth_version", "use_cache",
+        "eos_token_id", "finetuning_task", "generation_config", "hidden_dropout", "id2label",
+        "initializer_range", "is_decoder", "is_llama_config", "label2id", "model_type",
+        "num_return_sequences", "output_attentions", "output_hidden_states", "pad_token_id",
+        "prefix", "pretraining_tp", "problem_type", "return_dict", "sep_token_id",
+        "task_specific_params", "tf_legacy_loss", "tokenizer_class", "torch_dtype", "torchscript",
+        "transformers.js_config", "transformers_version", "unsloth_fixed", "unsloth_version",
+        "use_cache",
     )
 )
 # fmt: on

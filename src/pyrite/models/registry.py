@@ -45,6 +45,7 @@ def build_plan(checkpoint: Checkpoint, passes: Sequence[Callable[[Graph], Graph]
         graph,
         architecture=checkpoint.architecture,
         context_length=config.context_length,
+        vocabulary=config.vocabulary,
         passes=passes,
     )
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pyrite.errors import TensorError
+from pyrite.errors import TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint, Tensor
-from pyrite.quant.formats import require_executed
+from pyrite.quant.formats import FORMATS, require_executed
 
 SHOWN = 8  # names in one message
 
@@ -42,7 +42,13 @@ def check_tensors(checkpoint: Checkpoint, weights: Mapping[str, Shape], *, tied:
             hint="the file is damaged, or is a variant that this architecture does not describe",
         )
     for name in weights:
-        require_executed(tensors[name].type, name)
+        _check_type(tensors[name])
+
+
+def _check_type(tensor: Tensor) -> None:
+    if tensor.type not in FORMATS:
+        raise UnsupportedError(f"tensor {tensor.name} has type {tensor.type}: not executed here")
+    require_executed(tensor.type, tensor.name)
 
 
 def _is_spare(tensor: Tensor, tensors: Mapping[str, Tensor], tied: bool) -> bool:

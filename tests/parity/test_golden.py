@@ -1,0 +1,202 @@
+"""Models against independent implementations: logits, hidden states, greedy text.
+
+A backend is a row of BACKENDS with its tolerance, as a multiple of one standard deviation of the
+logits. The golden logits are float32 and differ from their own float64 run by 7e-6 at most, of a
+deviation near 1; the README beside them asks 1e-4 of a float32 engine.
+"""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pyrite.backends.base import Backend
+from pyrite.backends.reference import ReferenceBackend
+from pyrite.formats.checkpoint import open_checkpoint
+from pyrite.graph.build import GraphBuilder
+from pyrite.graph.compile import compile_plan
+from pyrite.graph.ops import Add, Embed, RmsNorm
+from pyrite.models.registry import build_graph, build_plan, read_config
+from steps import Part, greedy_ids, make_batch, num_pages, sequence_logits
+
+TINY = (
+    "llama",
+    "llama_tied",
+    "llama_linear",
+    "llama_yarn",
+    "llama_sharded",
+    "llama_v5cfg",
+    "qwen2",
+    "qwen2_tied_swa",
+    "gemma",
+    "gemma2",
+    "gemma3_text",
+)
+QUANTIZED = tuple(
+    f"{family}_{kind}" for family in ("llama", "qwen2") for kind in ("q4_0", "q8_0", "q4_k_m")
+)
+REAL = {
+    "smollm2": "smollm2_135m_q4_1",
+    "gemma3": "gemma3_270m_q4_k_m",
+}
+
+
+@dataclass(frozen=True)
+class Row:
+    name: str
+    backend: Backend
+    tolerance: float  # on tiny models' logits, in standard deviations of them
+    logprob_tolerance: float  # on real models
+
+
+BACKENDS = (Row("reference", ReferenceBackend(), 3e-5, 2e-4),)
+
+
+@pytest.fixture(params=BACKENDS, ids=lambda row: row.name)
+def row(request) -> Row:
+    return request.param
+
+
+def prepare(row: Row, checkpoint, *, tokens: int = 64, plan=None):
+    return row.backend.prepare(
+        plan or build_plan(checkpoint),
+        checkpoint.tensors,
+        num_pages=num_pages(tokens),
+        max_tokens=tokens,
+        num_threads=1,
+        precision="default",
+    )
+
+
+def assert_close(logits, expected, tolerance: float) -> None:
+    assert logits.shape == expected.shape
+    worst = np.abs(logits - expected).max() / expected.std()
+    assert worst <= tolerance, f"{worst:.3g} standard deviations off, {tolerance:g} allowed"
+
+
+def agreed(margins, tolerance: float) -> int:
+    """How many greedy steps are beyond doubt: up to the first margin below twice the tolerance."""
+    unsure = np.flatnonzero(np.asarray(margins) < 2 * tolerance)
+    return int(unsure[0]) if len(unsure) else len(margins)
+
+
+def check_model(row: Row, path: Path, expected) -> None:
+    checkpoint = open_checkpoint(path)
+    runner = prepare(row, checkpoint)
+    for name in ("0", "1"):
+        logits = sequence_logits(runner, expected[f"ids_{name}"])
+        assert_close(logits, expected[f"logits_{name}"], row.tolerance)
+    tolerance = row.tolerance * expected["logits_1"].std()
+    steps = agreed(expected["greedy_margin"], tolerance)
+    assert steps >= 3, "a margin of the first steps is too small to test anything"
+    assert greedy_ids(runner, expected["ids_1"], steps) == expected["greedy"][:steps].tolist()
+
+
+@pytest.mark.parametrize("case", TINY)
+def test_tiny_model(golden: Path, row: Row, case: str):
+    folder = golden / "tiny" / case
+    check_model(row, folder, np.load(folder / "expected.npz"))
+
+
+@pytest.mark.parametrize("case", QUANTIZED)
+def test_quantized_model(golden: Path, row: Row, case: str):
+    path = golden / "gguf_models" / f"{case}.gguf"
+    check_model(row, path, np.load(path.with_suffix("").with_suffix(".expected.npz")))
+
+
+def test_hidden_states_of_llama(golden: Path, row: Row):
+    """Embeddings, the residual stream after each layer, and the last norm."""
+    folder = golden / "tiny" / "llama"
+    expected = np.load(folder / "expected.npz")
+    checkpoint = open_checkpoint(folder)
+    graph = build_graph(read_config(checkpoint), GraphBuilder())
+    embedded = [op.output for op in graph.ops if isinstance(op, Embed)]
+    streams = [op.output for op in graph.ops if isinstance(op, Add)][1::2]
+    normed = [op.output for op in graph.ops if isinstance(op, RmsNorm)][-1:]
+    for value, hidden in zip(embedded + streams + normed, expected["hidden_1"], strict=True):
+        last = next(index for index, op in enumerate(graph.ops) if op.output == value)
+        cut = replace(graph, ops=graph.ops[: last + 1], result=value)
+        plan = compile_plan(cut, architecture="llama", context_length=256, vocabulary=384)
+        logits = sequence_logits(prepare(row, checkpoint, plan=plan), expected["ids_1"])
+        assert_close(logits, hidden, row.tolerance)
+
+
+@pytest.mark.parametrize("case", ["llama", "qwen2_tied_swa", "gemma2", "gemma3_text"])
+@pytest.mark.parametrize("chunk", [1, 7, 32])
+def test_chunks_give_the_same_logits(golden: Path, row: Row, case: str, chunk: int):
+    """Windows of 8 cross every edge of a chunk and of a page on the way."""
+    folder = golden / "tiny" / case
+    expected = np.load(folder / "expected.npz")
+    runner = prepare(row, open_checkpoint(folder))
+    logits = sequence_logits(runner, expected["ids_1"], chunk=chunk)
+    assert_close(logits, expected["logits_1"], row.tolerance)
+
+
+@pytest.mark.parametrize("case", ["llama", "gemma3_text"])
+def test_a_batch_of_sequences_gives_each_its_own_logits(golden: Path, row: Row, case: str):
+    """Three sequences with scattered pages, at different positions, one without outputs."""
+    folder = golden / "tiny" / case
+    ids, expected = (np.load(folder / "expected.npz")[key] for key in ("ids_1", "logits_1"))
+    runner = prepare(row, open_checkpoint(folder), tokens=256)
+    runner.run(make_batch([Part(ids[:20], [5, 2]), Part(ids[:33], [7, 0])]))
+    parts = [
+        Part(ids, [3, 6]),
+        Part(ids[20:30], [5, 2], 20, []),
+        Part(ids[33:], [7, 0], 33, [1, 3]),
+    ]
+    logits = runner.run(make_batch(parts))
+    wanted = np.concatenate([expected, expected[[34, 36]]])
+    assert_close(logits, wanted, row.tolerance)
+
+
+def test_a_copied_page_continues_as_the_original(golden: Path, row: Row):
+    folder = golden / "tiny" / "llama"
+    ids, expected = (np.load(folder / "expected.npz")[key] for key in ("ids_1", "logits_1"))
+    runner = prepare(row, open_checkpoint(folder), tokens=128)
+    runner.run(make_batch([Part(ids[:20], [0])]))
+    runner.copy_page(0, 3)
+    runner.run(make_batch([Part(ids[::-1][:12], [0], 20)]))  # writes over the original
+    logits = runner.run(make_batch([Part(ids[20:], [3, 1], 20)]))
+    assert_close(logits, expected[20:], row.tolerance)
+
+
+def log_probabilities(logits):
+    wide = logits.astype(np.float64)
+    wide -= wide.max(axis=1, keepdims=True)
+    return wide - np.log(np.exp(wide).sum(axis=1, keepdims=True))
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("name", REAL)
+def test_real_model(golden: Path, row: Row, name: str, request):
+    """All 16 prompts in one batch: the 50 likeliest ids of the last positions."""
+    checkpoint = open_checkpoint(request.getfixturevalue(f"{name}_path"))
+    truth = golden / "real" / REAL[name]
+    prompts = json.loads(truth.with_suffix(".json").read_text())["prompts"]
+    arrays = np.load(truth.with_suffix(".npz"))
+    parts, page = [], 0
+    for prompt in prompts:
+        pages = range(page, page + num_pages(len(prompt["ids"])))
+        page = pages.stop
+        parts.append(Part(prompt["ids"], pages, 0, prompt["positions"]))
+    runner = prepare(row, checkpoint, tokens=page * 32)
+    found = log_probabilities(runner.run(make_batch(parts)))
+    likely = np.concatenate([arrays[f"{prompt['name']}.top_ids"] for prompt in prompts])
+    expected = np.concatenate([arrays[f"{prompt['name']}.top_logprobs"] for prompt in prompts])
+    worst = np.abs(np.take_along_axis(found, likely.astype(int), axis=1) - expected).max()
+    assert worst <= row.logprob_tolerance
+
+
+@pytest.mark.model
+@pytest.mark.parametrize("name", REAL)
+def test_real_model_continues_greedily(golden: Path, row: Row, name: str, request):
+    checkpoint = open_checkpoint(request.getfixturevalue(f"{name}_path"))
+    truth = json.loads((golden / "real" / f"{REAL[name]}.json").read_text())
+    prompt = next(item for item in truth["prompts"] if item["name"] == "once_upon")
+    steps = min(6, agreed(prompt["margins"], row.logprob_tolerance))
+    runner = prepare(row, checkpoint)
+    assert greedy_ids(runner, prompt["ids"], steps) == prompt["greedy"][:steps]
