@@ -7,6 +7,9 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "kernels/attention.h"
+#include "kernels/rows.h"
+
 namespace pyrite {
 
 enum class WeightType : uint8_t {
@@ -63,6 +66,11 @@ struct KernelTable {
   void (*matmul)(const PackedMatrix& matrix, int first_panel, int num_panels,
                  const Activations& activations, int first_row, int num_rows, float* out,
                  size_t out_stride);
+
+  // rows::kTable and attention::kTable, where a file of one instruction set includes, inside of its
+  // namespace, kernels/lanes.h, kernels/rows.inl and kernels/attention.inl.
+  RowKernels rows;
+  AttentionKernels attention;
 };
 
 // The table for PYRITE_ISA, or the best this processor has. Null with a reason in `error` when the

@@ -1,0 +1,60 @@
+// Sixteen float lanes, the unit in which rows and attention are computed on every instruction set, so
+// that a sum has the same order everywhere. Min and max give the second operand when either is NaN,
+// as x86 does: NaN in data must stay in sight.
+//
+// Included inside the namespace of one instruction set. The including file is compiled for it, and
+// has included <algorithm>, <bit>, <cmath>, <type_traits>, kernels/table.h, kernels/half.h and, on
+// x86, <immintrin.h>.
+//
+//   load, store             16 floats, unaligned
+//   load_part, store_part   the first `count` lanes; the others are 0, or not written
+//   load_half, store_half   16 float16, rounded to nearest even
+//   keep(a, low, high, b)   a in lanes low .. high, b elsewhere
+//   power2(n)               2^n for whole n in [-126, 127]
+
+#if defined(__AVX512F__)
+#include "kernels/lanes_avx512.h"
+#elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
+#include "kernels/lanes_avx2.h"
+#else
+#include "kernels/lanes_portable.h"
+#endif
+
+inline Lanes operator+(Lanes a, Lanes b) { return add(a, b); }
+inline Lanes operator-(Lanes a, Lanes b) { return subtract(a, b); }
+inline Lanes operator*(Lanes a, Lanes b) { return multiply(a, b); }
+inline Lanes operator/(Lanes a, Lanes b) { return divide(a, b); }
+
+// ((lane i + lane i + 8) + ...): halves folded together, four times.
+inline float sum(Lanes a) {
+  float lane[16];
+  store(lane, a);
+  for (int half = 8; half > 0; half /= 2) {
+    for (int i = 0; i < half; ++i) lane[i] += lane[i + half];
+  }
+  return lane[0];
+}
+
+// e^x to 2 ulp. x is brought into [-87.3, 88.3] first, so there is no infinity and no zero; e^0 is 1
+// exactly; NaN stays NaN. With n = round(x / ln 2) and r = x - n ln 2, |r| <= 0.35, e^r is its Taylor
+// series to r^7, whose next term is below 6e-9.
+inline Lanes exponential(Lanes x) {
+  x = maximum(broadcast(-87.3f), minimum(broadcast(88.3f), x));
+  const Lanes n = round_even(x * broadcast(1.44269504f));
+  Lanes r = fused(n, broadcast(-0.693359375f), x);    // ln 2 in two parts; the first has few bits,
+  r = fused(n, broadcast(2.12194440e-4f), r);         // so that its product is exact
+  Lanes series = broadcast(1.0f / 5040);
+  series = fused(series, r, broadcast(1.0f / 720));
+  series = fused(series, r, broadcast(1.0f / 120));
+  series = fused(series, r, broadcast(1.0f / 24));
+  series = fused(series, r, broadcast(1.0f / 6));
+  series = fused(series, r, broadcast(0.5f));
+  series = fused(series, r, broadcast(1.0f));
+  series = fused(series, r, broadcast(1.0f));
+  return series * power2(n);
+}
+
+// tanh x = 1 - 2 / (e^2x + 1)
+inline Lanes hyperbolic_tangent(Lanes x) {
+  return broadcast(1.0f) - broadcast(2.0f) / (exponential(x + x) + broadcast(1.0f));
+}

@@ -1,0 +1,47 @@
+#pragma once
+// Causal attention over pages. `StoreOp` writes the keys and values of the batch's tokens, `AttendOp`
+// reads them: a chunk is a tile of query rows by the query heads of one key head, or some of them.
+// A page holds every layer: per layer and key head one block, see kernels/attention.h.
+
+#include "program/row_ops.h"
+#include "program/step.h"
+
+namespace pyrite {
+
+// Queries (rows by heads) that a tile holds at most, so that it stays in the first-level cache.
+constexpr int kTileQueries = 64;
+
+struct AttentionOp {
+  Slice query, key, value, out;
+  int heads = 0;
+  int key_heads = 0;
+  int head_width = 0;
+  size_t layer_offset = 0;  // of the layer's first block in a page
+  float scale = 1;
+  int window = 0;
+  float softcap = 0;
+  Norm query_norm, key_norm;
+  const RopeTable* rope = nullptr;
+
+  int group() const { return heads / key_heads; }
+};
+
+struct StoreOp {
+  AttentionOp attention;
+};
+
+struct AttendOp {
+  AttentionOp attention;
+};
+
+// Rows of a tile for a group of `group` query heads a key head.
+int tile_rows(int group);
+// Floats a member needs in `attention`.
+size_t attention_floats(const AttentionKernels& kernels, const AttentionOp& op);
+
+int count_chunks(const StoreOp& op, const Step& step);
+int count_chunks(const AttendOp& op, const Step& step);
+void run_chunk(const StoreOp& op, const Step& step, Member& member, int chunk);
+void run_chunk(const AttendOp& op, const Step& step, Member& member, int chunk);
+
+}  // namespace pyrite

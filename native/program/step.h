@@ -1,0 +1,80 @@
+#pragma once
+// What one step of a program works on: the batch, and the scratch of each member of the team.
+
+#include <cstddef>
+#include <cstdint>
+#include <vector>
+
+#include "kernels/table.h"
+#include "program/region.h"
+
+namespace pyrite {
+
+enum class Rows : uint8_t { kTokens, kOutputs };
+
+// One step's work, flat; the fields are those of `pyrite.backends.base.Batch`, checked.
+struct Batch {
+  int num_tokens = 0;
+  int num_sequences = 0;
+  int num_outputs = 0;
+  const int32_t* token_ids = nullptr;
+  const int32_t* positions = nullptr;
+  const int32_t* sequence_starts = nullptr;
+  const int32_t* page_tables = nullptr;
+  int page_table_width = 0;
+  const int32_t* output_rows = nullptr;
+};
+
+// Adjacent query rows of one sequence that are attended together.
+struct RowTile {
+  int sequence;
+  int first_row;
+  int num_rows;
+};
+
+// The columns of a value: row r is at data + r * stride.
+struct Slice {
+  float* data = nullptr;
+  size_t stride = 0;
+  int width = 0;
+
+  float* row(int index) const { return data + size_t(index) * stride; }
+  explicit operator bool() const { return data != nullptr; }
+};
+
+// A member's own scratch. `prepared_by` names the operation whose rows `activations` holds.
+struct Member {
+  Region region;
+  float* row = nullptr;         // one row of the widest input
+  float* tile = nullptr;        // sums of a tile that are combined before they are written
+  float* attention = nullptr;   // queries, results and the kernel's scratch
+  uint8_t* activations = nullptr;
+  const void* prepared_by = nullptr;
+  uint32_t prepared_epoch = 0;
+};
+
+struct Step {
+  explicit Step(const KernelTable& table) : kernels(table) {}
+
+  const KernelTable& kernels;
+  int num_members = 1;
+  int tile_rows = 1;               // of a query tile at most
+  uint8_t* pages = nullptr;
+  size_t page_bytes = 0;
+  uint8_t* activations = nullptr;  // prepared rows of the running Linear, shared
+  uint8_t* finite = nullptr;       // (outputs,) set to 0 for a row of logits with NaN or infinity
+
+  // Of the step that runs, filled by lay_out.
+  uint32_t epoch = 0;
+  Batch batch;
+  std::vector<RowTile> tiles;  // of the whole batch
+  bool one_tile_each = false;  // no sequence has a second tile
+  int end_position = 0;        // one past the largest
+
+  void lay_out(const Batch& next, uint32_t next_epoch);
+  int num_rows(Rows rows) const {
+    return rows == Rows::kTokens ? batch.num_tokens : batch.num_outputs;
+  }
+};
+
+}  // namespace pyrite
