@@ -58,11 +58,15 @@ def check_text_call(
         check_count(owner.count(separator) if separator else len(owner) // 16)
     elif name == "join" and args:
         items = list(args[0])
-        weigh(items)
-        length = sum(len(item) for item in items if isinstance(item, str))
-        budget.get().spend(characters=length + len(owner) * len(items))
+        charge_join(len(owner), items)
         return (items,)
     return args
+
+
+def charge_join(separator_length: int, items: list[Any]) -> None:
+    weigh(items)
+    length = sum(len(item) for item in items if isinstance(item, str))
+    budget.get().spend(characters=length + separator_length * len(items))
 
 
 def check_binop(symbol: str, left: Any, right: Any) -> None:
@@ -81,8 +85,7 @@ def check_binop(symbol: str, left: Any, right: Any) -> None:
 
 def check_product(left: Any, right: Any) -> None:
     if isinstance(left, int) and isinstance(right, int):
-        if left.bit_length() + right.bit_length() > MAX_INTEGER_BITS:
-            raise LimitError("it computes numbers that are too large")
+        check_bits(left.bit_length() + right.bit_length())
     for sequence, count in ((left, right), (right, left)):
         if isinstance(count, int) and isinstance(sequence, (str, bytes)):
             budget.get().spend(characters=len(sequence) * max(count, 0))
@@ -92,8 +95,12 @@ def check_product(left: Any, right: Any) -> None:
 
 def check_power(left: Any, right: Any) -> None:
     if isinstance(left, int) and isinstance(right, int):
-        if left.bit_length() * abs(right) > MAX_INTEGER_BITS:
-            raise LimitError("it computes numbers that are too large")
+        check_bits(left.bit_length() * abs(right))
+
+
+def check_bits(count: int) -> None:
+    if count > MAX_INTEGER_BITS:
+        raise LimitError("it computes numbers that are too large")
 
 
 def check_padding(values: Iterable[Any]) -> None:

@@ -6,6 +6,8 @@ the template are `Traced`, so the result tells which of its characters the templ
 nothing of messages, tokens or models; jinja2 is imported here and nowhere else.
 """
 
+# ruff: noqa: N802 - jinja2 names a visitor after its node
+
 from __future__ import annotations
 
 import functools
@@ -29,6 +31,7 @@ from pyrite.text.metering import (
     MAX_WIDTH,
     LimitError,
     budget,
+    charge_join,
     check_binop,
     check_count,
     check_padding,
@@ -189,10 +192,12 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         self.globals = {name: self.globals[name] for name in kept}
         self.globals["namespace"] = QuietNamespace
         known = PADDING_FILTERS | ITERATING_FILTERS | OTHER_FILTERS
-        self.filters = {name: metered(name, self.filters[name]) for name in sorted(known)}
+        filters: Mapping[str, Any] = self.filters
+        self.filters = {name: metered(name, filters[name]) for name in sorted(known)}
         self.filters["format"] = self._format_filter
         self.filters |= {"string": self.text, "tojson": tojson}
-        self.tests = {name: metered(name, test) for name, test in self.tests.items()}
+        tests: Mapping[str, Any] = self.tests
+        self.tests = {name: metered(name, test) for name, test in tests.items()}
 
     # -- called by the generated code
 
@@ -209,7 +214,7 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         weigh(value, REPR_GROWTH * CHARACTERS_A_LOOK)
         return str(value)
 
-    def concat(self, items: Iterable[Any]) -> str:  # type: ignore[override]
+    def concat(self, items: Iterable[Any]) -> str:
         spend = budget.get().spend
         pieces = []
         for item in items:
@@ -275,9 +280,8 @@ class TemplateEnvironment(ImmutableSandboxedEnvironment):
         mapped = value.__name__ == "format_map"
 
         def wrapped(*args: Any, **kwargs: Any) -> str:
-            if mapped:
-                args, kwargs = (), dict(args[0])
-            return CheckedFormatter(self).vformat(template, args, kwargs)
+            named = dict(args[0]) if mapped else kwargs
+            return CheckedFormatter(self).vformat(template, () if mapped else args, named)
 
         return wrapped
 
@@ -325,6 +329,11 @@ def metered(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
             check_padding(values)
         if name == "indent":
             budget.get().spend(characters=MAX_WIDTH * sum(map(num_lines, values)))
+        if name == "join":  # (evaluation context, items, separator)
+            items = list(args[1])
+            separators = [value for value in values[2:] if isinstance(value, str)]
+            charge_join(max(map(len, separators), default=0), items)
+            args = (args[0], items, *args[2:])
         if name == "replace":
             check_replace(*[str(value) for value in values if isinstance(value, str)])
         result = function(*args, **kwargs)
@@ -337,9 +346,7 @@ def metered(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
     return run
 
 
-def check_call(
-    called: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]
-) -> tuple[Any, ...]:
+def check_call(called: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> tuple[Any, ...]:
     """Refuses methods of unknown cost; returns the arguments, generators spelled out."""
     budget.get().spend()
     owner = getattr(called, "__self__", None)
