@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -76,15 +77,38 @@ Ids owned(std::vector<int32_t> values) {
   return Ids(data->data(), {data->size()}, owner);
 }
 
-Ids encode(const Tokenizer& tokenizer, nb::bytes text, bool special) {
+Ids encode_spans(const Tokenizer& tokenizer, nb::bytes text,
+                 std::span<const pyrite::Span> spans) {
   std::vector<int32_t> ids;
   {
     std::optional<nb::gil_scoped_release> released;
     if (text.size() >= kLongBytes) released.emplace();
     const auto* bytes = static_cast<const uint8_t*>(text.data());
-    tokenizer.encode(bytes, text.size(), special, ids);
+    tokenizer.encode(bytes, text.size(), spans, ids);
   }
   return owned(std::move(ids));
+}
+
+Ids encode(const Tokenizer& tokenizer, nb::bytes text, bool special) {
+  const pyrite::Span whole = {0, text.size()};
+  return encode_spans(tokenizer, text, {&whole, special ? size_t(1) : size_t(0)});
+}
+
+// `edges`: begin and end of every span that may hold control tokens, ascending. (2 * spans,)
+Ids encode_within(const Tokenizer& tokenizer, nb::bytes text, Vector<int64_t> edges) {
+  if (edges.shape(0) % 2 != 0) throw nb::value_error("a span without an end");
+  std::vector<pyrite::Span> spans;
+  int64_t last = 0;
+  for (size_t i = 0; i < edges.shape(0); i += 2) {
+    const int64_t begin = edges.data()[i];
+    const int64_t end = edges.data()[i + 1];
+    if (begin < last || end < begin || end > int64_t(text.size())) {
+      throw nb::value_error("spans must ascend and lie in the text");
+    }
+    spans.push_back({size_t(begin), size_t(end)});
+    last = end;
+  }
+  return encode_spans(tokenizer, text, spans);
 }
 
 void check_id(const Tokenizer& tokenizer, int64_t id) {
@@ -133,6 +157,7 @@ void bind_tokenizer(nb::module_& module) {
                   nb::arg("lengths"), nb::arg("types"), nb::arg("unknown_id"), nb::arg("scores"),
                   nb::arg("add_space_prefix"))
       .def("encode", &encode, nb::arg("text"), nb::arg("special"))
+      .def("encode_within", &encode_within, nb::arg("text"), nb::arg("edges"))
       .def("decode", &decode, nb::arg("ids"), nb::arg("skip_special"))
       .def("token_bytes", &token_bytes, nb::arg("id"))
       .def("__len__", &Tokenizer::size)

@@ -12,13 +12,14 @@ void Markers::add(std::string_view bytes, int32_t id, bool control) {
   (control ? nodes_[node].control : nodes_[node].user) = id;
 }
 
-Markers::Found Markers::longest(const uint8_t* text, size_t size, size_t at, bool control) const {
+Markers::Found Markers::longest(const uint8_t* text, size_t size, size_t at,
+                                size_t control_end) const {
   Found found;
   uint32_t node = 0;
   for (size_t end = at; end < size;) {
     node = child(node, text[end++]);
     if (node == 0) break;
-    const bool as_control = control && nodes_[node].control >= 0;
+    const bool as_control = end <= control_end && nodes_[node].control >= 0;
     const int32_t id = as_control ? nodes_[node].control : nodes_[node].user;
     if (id >= 0) found = {id, end - at};
   }

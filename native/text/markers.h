@@ -20,8 +20,8 @@ class Markers {
   // Of two markers of one sort with equal bytes the later one stands.
   void add(std::string_view bytes, int32_t id, bool control);
 
-  // The longest marker that begins at `at`; control tokens only when `control` is set.
-  Found longest(const uint8_t* text, size_t size, size_t at, bool control) const;
+  // The longest marker that begins at `at`; control tokens only when they end by `control_end`.
+  Found longest(const uint8_t* text, size_t size, size_t at, size_t control_end) const;
 
   // The first offset from `at` on where a marker may begin, or `size`.
   size_t candidate(const uint8_t* text, size_t size, size_t at) const {

@@ -79,14 +79,17 @@ std::unique_ptr<Tokenizer> Tokenizer::sentence_piece(const TokenizerSource& sour
   return made;
 }
 
-void Tokenizer::encode(const uint8_t* text, size_t size, bool special,
+void Tokenizer::encode(const uint8_t* text, size_t size, std::span<const Span> spans,
                        std::vector<int32_t>& ids) const {
   size_t begin = 0;
   const auto encode_until = [&](size_t end) {
     if (begin < end) encoder_->encode(text + begin, end - begin, ids);
   };
   for (size_t at = markers_.candidate(text, size, 0); at < size;) {
-    const Markers::Found found = markers_.longest(text, size, at, special);
+    while (!spans.empty() && spans.front().end <= at) spans = spans.subspan(1);
+    const bool inside = !spans.empty() && spans.front().begin <= at;
+    const size_t control_end = inside ? spans.front().end : 0;
+    const Markers::Found found = markers_.longest(text, size, at, control_end);
     if (found.id >= 0) {
       encode_until(at);
       ids.push_back(found.id);

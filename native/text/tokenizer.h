@@ -1,5 +1,6 @@
 #pragma once
 #include <memory>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -30,6 +31,12 @@ struct TokenizerSource {
   int32_t unknown_id;    // -1: none
 };
 
+// Where control tokens may stand in a text: [begin, end) in bytes, ascending, apart.
+struct Span {
+  size_t begin;
+  size_t end;
+};
+
 // Text to token ids and back, for one vocabulary. Immutable once made, but for what it remembers of
 // words, so threads may share it. Ids that it is given must be in the vocabulary.
 class Tokenizer {
@@ -39,8 +46,9 @@ class Tokenizer {
   static std::unique_ptr<Tokenizer> sentence_piece(const TokenizerSource& source,
                                                    const float* scores, bool add_space_prefix);
 
-  // `special`: control tokens written in the text become their ids. User-defined tokens always do.
-  void encode(const uint8_t* text, size_t size, bool special, std::vector<int32_t>& ids) const;
+  // Control tokens that lie wholly in one of `spans` become their ids. User-defined tokens always do.
+  void encode(const uint8_t* text, size_t size, std::span<const Span> spans,
+              std::vector<int32_t>& ids) const;
 
   // The bytes of the ids, joined. `skip_special`: control and unknown tokens give none. A space that
   // `encode` put before the text, or after a marker that is shown, is taken away.

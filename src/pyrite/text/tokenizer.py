@@ -138,22 +138,35 @@ class Tokenizer:
 
         Raises ParameterError for a lone surrogate, which no encoding of text can carry.
         """
-        try:
-            encoded = text.encode()
-        except UnicodeEncodeError as error:
-            raise ParameterError(
-                "text",
-                text[error.start : error.start + 1],
-                f"text: there is half of a surrogate pair at position {error.start}",
-                hint="a string was cut inside a character; cut it elsewhere",
-            ) from None
-        return self.encode_bytes(encoded, special=special, bos=bos)
+        return self.encode_bytes(_utf8(text), special=special, bos=bos)
 
     def encode_bytes(
         self, text: bytes, *, special: bool = False, bos: bool = False
     ) -> NDArray[np.int32]:
         """As `encode`; bytes that are not UTF-8 become the tokens of bytes. (tokens,)"""
-        ids = self._native.encode(text, special)
+        return self._begun(self._native.encode(text, special), bos)
+
+    def encode_segments(
+        self, segments: Sequence[tuple[str, bool]], *, bos: bool = False
+    ) -> NDArray[np.int32]:
+        """Ids of the joined text of (text, trusted) segments. (tokens,)
+
+        As `encode` of the whole, but a control token must lie wholly in trusted text: one that a
+        user typed, or began to, stays text. `bos` as in `encode`.
+        """
+        edges: list[int] = []  # begin, end, begin, end, ... in bytes
+        whole = bytearray()
+        for text, trusted in segments:
+            begin = len(whole)
+            whole += _utf8(text)
+            if trusted and edges[-1:] == [begin]:
+                edges[-1] = len(whole)
+            elif trusted:
+                edges += [begin, len(whole)]
+        ids = self._native.encode_within(bytes(whole), np.array(edges, np.int64))
+        return self._begun(ids, bos)
+
+    def _begun(self, ids: NDArray[np.int32], bos: bool) -> NDArray[np.int32]:
         bos_id = self._data.bos_id
         if not bos or not self._data.add_bos or bos_id is None or bos_id in ids[:1]:
             return ids
@@ -198,6 +211,18 @@ class Tokenizer:
             self._checked_id(int(given.min()))
             self._checked_id(int(given.max()))
         return np.ascontiguousarray(given, np.int32)
+
+
+def _utf8(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as error:
+        raise ParameterError(
+            "text",
+            text[error.start : error.start + 1],
+            f"text: there is half of a surrogate pair at position {error.start}",
+            hint="a string was cut inside a character; cut it elsewhere",
+        ) from None
 
 
 def _pre_name(data: TokenizerData, override: str | None) -> str | None:
