@@ -19,6 +19,16 @@ list(APPEND PYRITE_BINDING_SOURCES native/bind_tokenizer.cpp)
 list(APPEND PYRITE_BINDING_SOURCES native/bind_sampling.cpp)
 
 # kernels: one table of functions per instruction set, packing of weights
+list(APPEND PYRITE_SOURCES native/kernels/file_block.cpp native/kernels/pack.cpp
+     native/kernels/weight_type.cpp
+     native/kernels/table.cpp native/kernels/isa_scalar.cpp)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  list(APPEND PYRITE_SOURCES native/kernels/isa_avx2.cpp native/kernels/isa_avx512.cpp)
+  set_source_files_properties(native/kernels/isa_avx2.cpp PROPERTIES COMPILE_OPTIONS
+    "-mavx2;-mfma;-mf16c")
+  set_source_files_properties(native/kernels/isa_avx512.cpp PROPERTIES COMPILE_OPTIONS
+    "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;-Wno-maybe-uninitialized")
+endif()
 list(APPEND PYRITE_BINDING_SOURCES native/bind_kernels.cpp)
 
 # program: thread team and executor of a lowered plan

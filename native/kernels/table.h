@@ -16,6 +16,11 @@ enum class WeightType : uint8_t {
   F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS,
 };
 
+// The type that files and pyrite.quant.formats call `name`. Returns whether there is one.
+bool weight_type_of(const char* name, WeightType* type);
+// Columns of such a matrix are a multiple of this.
+int column_multiple(WeightType type);
+
 // Outputs are packed in panels of 16 rows, interleaved so that a vector lane is one output: four
 // adjacent columns of the 16 rows are 64 adjacent bytes once expanded to 8 bits.
 constexpr int kPanelRows = 16;
@@ -73,8 +78,11 @@ struct KernelTable {
   AttentionKernels attention;
 };
 
-// The table for PYRITE_ISA, or the best this processor has. Null with a reason in `error` when the
-// name is unknown or the processor lacks it.
+// Every name that `kernel_table` knows, whether this processor has it or not.
+inline constexpr const char* kIsaNames[] = {"scalar", "avx2", "avx512"};
+
+// The table of that name (PYRITE_ISA), or with an empty name the best this processor has. Null
+// with a reason in `error` when the name is unknown or the processor lacks it.
 const KernelTable* kernel_table(const char* name, const char** error);
 
 }  // namespace pyrite

@@ -1,0 +1,96 @@
+// A chunk: up to 256 columns of a panel, widened once into the first cache and then used by every row.
+
+namespace product {
+
+constexpr int kChunkBlocks = 8;
+constexpr int kGroups = 8;       // of four columns, in a block
+constexpr int kMostSteps = 16;   // in a chunk
+
+template <class Dot>
+struct Chunk {
+  alignas(64) uint8_t codes[kChunkBlocks * kGroups * Dot::kGroupBytes];
+  alignas(64) float steps[kMostSteps * kPanelRows];
+  alignas(64) float offsets[kMostSteps * kPanelRows];
+};
+
+// Codes of group `g` of a block whose areas start at `low` and `high`.
+template <WeightType kType>
+inline Codes group_codes(const uint8_t* low, const uint8_t* high, int g) {
+  constexpr WeightTraits kTraits = traits_of(kType);
+  constexpr int kLow = kTraits.low_bits;
+  constexpr int kHigh = kTraits.high_bits;
+  Codes codes = load_codes(low + 64 * (g % kLow));
+  if constexpr (kLow < 8) {
+    codes = keep_bits(shift_codes(codes, -(g / kLow * kLow)), (1 << kLow) - 1);
+  }
+  if constexpr (kHigh > 0) {
+    const Codes rest = load_codes(high + 64 * (g % kHigh));
+    const int shift = kLow - g / kHigh * kHigh;
+    codes = join(codes, keep_bits(shift_codes(rest, shift), ((1 << kHigh) - 1) << kLow));
+  }
+  if constexpr (is_nonlinear(kType)) codes = look_up(codes, kNonlinear);
+  return codes;
+}
+
+template <WeightType kType, class Dot>
+inline void widen_codes(const uint8_t* panel, const PanelAreas& areas, int first_block,
+                        int num_blocks, uint8_t* codes) {
+  constexpr WeightTraits kTraits = traits_of(kType);
+  for (int b = 0; b < num_blocks; ++b) {
+    const uint8_t* low = panel + areas.low + size_t(first_block + b) * 64 * kTraits.low_bits;
+    const uint8_t* high = panel + areas.high + size_t(first_block + b) * 64 * kTraits.high_bits;
+#pragma GCC unroll 8
+    for (int g = 0; g < kGroups; ++g) {
+      Dot::put(codes + (b * kGroups + g) * Dot::kGroupBytes, group_codes<kType>(low, high, g));
+    }
+  }
+}
+
+inline Lanes halves_at(const uint8_t* from) {
+  return load_half(reinterpret_cast<const uint16_t*>(from));
+}
+
+// Steps and offsets of one block, as float32; `steps` and `offsets` have a row of 16 for each step.
+template <WeightType kType>
+inline void widen_steps(const uint8_t* bytes, const uint8_t* halves, float* steps, float* offsets) {
+  constexpr WeightTraits kTraits = traits_of(kType);
+  const Lanes scale = halves_at(halves);
+  const Lanes second = kTraits.has_offset() ? halves_at(halves + 32) : broadcast(0.0f);
+  for (int s = 0; s < kBlock / kTraits.step_columns; ++s) {
+    const uint8_t* at = bytes + s * kPanelRows * kTraits.step_bytes;
+    Lanes step = scale;
+    Lanes offset = second;
+    if constexpr (kType == WeightType::Q2_K) {
+      step = scale * low_nibbles_as_floats(at);
+      offset = broadcast(0.0f) - second * high_nibbles_as_floats(at);
+    } else if constexpr (kTraits.step_bytes == 2) {
+      step = scale * bytes_as_floats<uint8_t>(at);
+      offset = broadcast(0.0f) - second * bytes_as_floats<uint8_t>(at + kPanelRows);
+    } else if constexpr (kTraits.step_bytes == 1) {
+      step = scale * bytes_as_floats<int8_t>(at);
+    }
+    store(steps + s * kPanelRows, step);
+    if constexpr (kTraits.has_offset()) store(offsets + s * kPanelRows, offset);
+  }
+}
+
+// Blocks [first_block, first_block + num_blocks) of a panel.
+template <WeightType kType, class Dot>
+inline void widen(const uint8_t* panel, const PanelAreas& areas, int first_block, int num_blocks,
+                  Chunk<Dot>& chunk) {
+  constexpr WeightTraits kTraits = traits_of(kType);
+  constexpr int kSteps = kBlock / kTraits.step_columns;
+  constexpr int kFileBlocks = kTraits.file_columns / kBlock;
+  widen_codes<kType, Dot>(panel, areas, first_block, num_blocks, chunk.codes);
+  for (int b = 0; b < num_blocks; ++b) {
+    const int index = first_block + b;
+    const uint8_t* bytes =
+        panel + areas.steps + size_t(index) * kSteps * kPanelRows * kTraits.step_bytes;
+    const uint8_t* halves =
+        panel + areas.halves + size_t(index / kFileBlocks) * 2 * kPanelRows * kTraits.num_halves;
+    const int at = b * kSteps * kPanelRows;
+    widen_steps<kType>(bytes, halves, chunk.steps + at, chunk.offsets + at);
+  }
+}
+
+}  // namespace product

@@ -1,0 +1,119 @@
+#include "kernels/file_block.h"
+
+#include <cstring>
+
+namespace pyrite {
+
+namespace {
+
+// Columns 0-15 in the low halves of 16 bytes, 16-31 in the high ones.
+void nibbles_of_16(const uint8_t* packed, uint8_t* codes) {
+  for (int i = 0; i < 16; ++i) {
+    codes[i] = packed[i] & 15;
+    codes[i + 16] = packed[i] >> 4;
+  }
+}
+
+void bits_of_32(const uint8_t* packed, int shift, int mask, uint8_t* codes) {
+  for (int i = 0; i < 32; ++i) codes[i] = packed[i] >> shift & mask;
+}
+
+void add_fifth_bits(const uint8_t* field, uint8_t* codes) {
+  uint32_t bits;
+  std::memcpy(&bits, field, 4);
+  for (int i = 0; i < 32; ++i) codes[i] |= (bits >> i & 1) << 4;
+}
+
+void add_bits_of_32(const uint8_t* packed, int shift, int mask, int by, uint8_t* codes) {
+  for (int i = 0; i < 32; ++i) codes[i] |= (packed[i] >> shift & mask) << by;
+}
+
+// 6-bit scales and minima of Q4_K and Q5_K.
+void read_six_bits(const uint8_t* packed, int part, uint8_t* steps) {
+  if (part < 4) {
+    steps[0] = packed[part] & 63;
+    steps[1] = packed[part + 4] & 63;
+  } else {
+    steps[0] = (packed[part + 4] & 15) | (packed[part - 4] >> 6) << 4;
+    steps[1] = packed[part + 4] >> 4 | (packed[part] >> 6) << 4;
+  }
+}
+
+uint8_t q3_k_scale(const uint8_t* packed, int index) {
+  const int low = packed[index % 8] >> 4 * (index / 8) & 15;
+  const int high = packed[8 + index % 4] >> 2 * (index / 4) & 3;
+  return uint8_t((low | high << 4) - 32);
+}
+
+uint8_t iq4_xs_scale(const uint8_t* block, int part) {
+  const int high = (block[2] | block[3] << 8) >> 2 * part & 3;
+  const int low = block[4 + part / 2] >> 4 * (part % 2) & 15;
+  return uint8_t((low | high << 4) - 32);
+}
+
+}  // namespace
+
+void read_codes(WeightType type, const uint8_t* block, int part, uint8_t codes[32]) {
+  switch (type) {
+    case WeightType::Q4_0:
+    case WeightType::IQ4_NL: return nibbles_of_16(block + 2, codes);
+    case WeightType::Q4_1: return nibbles_of_16(block + 4, codes);
+    case WeightType::Q5_0:
+      nibbles_of_16(block + 6, codes);
+      return add_fifth_bits(block + 2, codes);
+    case WeightType::Q5_1:
+      nibbles_of_16(block + 8, codes);
+      return add_fifth_bits(block + 4, codes);
+    case WeightType::Q8_0:
+      for (int i = 0; i < 32; ++i) codes[i] = block[2 + i] ^ 0x80;
+      return;
+    case WeightType::Q2_K:
+      return bits_of_32(block + 16 + 32 * (part / 4), 2 * (part % 4), 3, codes);
+    case WeightType::Q3_K:
+      bits_of_32(block + 32 + 32 * (part / 4), 2 * (part % 4), 3, codes);
+      return add_bits_of_32(block, part, 1, 2, codes);
+    case WeightType::Q4_K:
+      return bits_of_32(block + 16 + 32 * (part / 2), 4 * (part % 2), 15, codes);
+    case WeightType::Q5_K:
+      bits_of_32(block + 48 + 32 * (part / 2), 4 * (part % 2), 15, codes);
+      return add_bits_of_32(block + 16, part, 1, 4, codes);
+    case WeightType::Q6_K:
+      bits_of_32(block + 64 * (part / 4) + 32 * (part % 2), 4 * (part % 4 / 2), 15, codes);
+      return add_bits_of_32(block + 128 + 32 * (part / 4), 2 * (part % 4), 3, 4, codes);
+    case WeightType::IQ4_XS: return nibbles_of_16(block + 8 + 16 * part, codes);
+    default: return;
+  }
+}
+
+void read_steps(WeightType type, const uint8_t* block, int part, uint8_t steps[2]) {
+  switch (type) {
+    case WeightType::Q2_K: std::memcpy(steps, block + 2 * part, 2); return;
+    case WeightType::Q3_K:
+      steps[0] = q3_k_scale(block + 96, 2 * part);
+      steps[1] = q3_k_scale(block + 96, 2 * part + 1);
+      return;
+    case WeightType::Q4_K:
+    case WeightType::Q5_K: return read_six_bits(block + 4, part, steps);
+    case WeightType::Q6_K: std::memcpy(steps, block + 192 + 2 * part, 2); return;
+    case WeightType::IQ4_XS: steps[0] = iq4_xs_scale(block, part); return;
+    default: return;
+  }
+}
+
+void read_halves(WeightType type, const uint8_t* block, uint16_t halves[2]) {
+  const int start = type == WeightType::Q2_K   ? 80
+                    : type == WeightType::Q3_K ? 108
+                    : type == WeightType::Q6_K ? 208
+                                               : 0;
+  std::memcpy(halves, block + start, 2);
+  switch (type) {
+    case WeightType::Q4_1:
+    case WeightType::Q5_1:
+    case WeightType::Q2_K:
+    case WeightType::Q4_K:
+    case WeightType::Q5_K: std::memcpy(halves + 1, block + start + 2, 2); return;
+    default: return;
+  }
+}
+
+}  // namespace pyrite

@@ -1,0 +1,200 @@
+// From the file's rows to panels, and back to float32. See layout.h for where things go.
+
+#include <algorithm>
+#include <bit>
+#include <cstring>
+
+#include "kernels/file_block.h"
+#include "kernels/half.h"
+#include "kernels/layout.h"
+#include "kernels/table.h"
+
+namespace pyrite {
+
+namespace {
+
+constexpr int kGroups = 8;  // of four columns, in a block
+
+// Where a group's bits lie in an area whose codes have `bits` bits.
+struct Place {
+  int vector, shift;
+};
+
+Place place_of(int group, int bits) {
+  const int vectors = bits;  // of 64 bytes, in a block
+  return {group % vectors, group / vectors * bits};
+}
+
+// Four codes of a lane at once: codes stay in their bytes, for they have at most `bits` bits.
+void put_bits(const uint32_t* groups, int lane, int bits, int from_bit, uint8_t* vectors) {
+  const uint32_t mask = 0x01010101u * ((1u << bits) - 1);
+  for (int group = 0; group < kGroups; ++group) {
+    const Place place = place_of(group, bits);
+    uint8_t* at = vectors + 64 * place.vector + 4 * lane;
+    uint32_t word;
+    std::memcpy(&word, at, 4);
+    word |= (groups[group] >> from_bit & mask) << place.shift;
+    std::memcpy(at, &word, 4);
+  }
+}
+
+void take_bits(const uint8_t* vectors, int lane, int bits, int to_bit, uint32_t* groups) {
+  const uint32_t mask = 0x01010101u * ((1u << bits) - 1);
+  for (int group = 0; group < kGroups; ++group) {
+    const Place place = place_of(group, bits);
+    uint32_t word;
+    std::memcpy(&word, vectors + 64 * place.vector + 4 * lane, 4);
+    groups[group] |= (word >> place.shift & mask) << to_bit;
+  }
+}
+
+int steps_of(const WeightTraits& traits) {
+  return kBlock / traits.step_columns * traits.step_bytes;
+}
+
+void pack_block(WeightType type, const uint8_t* block, int part, int lane, int index,
+                const PanelAreas& areas, uint8_t* panel) {
+  const WeightTraits traits = traits_of(type);
+  alignas(4) uint8_t codes[kBlock];
+  read_codes(type, block, part, codes);
+  uint32_t groups[kGroups];
+  std::memcpy(groups, codes, sizeof groups);
+  put_bits(groups, lane, traits.low_bits, 0, panel + areas.low + index * 64 * traits.low_bits);
+  if (traits.high_bits) {
+    uint8_t* vectors = panel + areas.high + index * 64 * traits.high_bits;
+    put_bits(groups, lane, traits.high_bits, traits.low_bits, vectors);
+  }
+  uint8_t steps[2];
+  read_steps(type, block, part, steps);
+  uint8_t* to = panel + areas.steps + index * steps_of(traits) * kPanelRows;
+  for (int i = 0; i < steps_of(traits); ++i) to[i * kPanelRows + lane] = steps[i];
+}
+
+void pack_halves(WeightType type, const uint8_t* block, int lane, uint8_t* to) {
+  uint16_t halves[2];
+  read_halves(type, block, halves);
+  for (int i = 0; i < traits_of(type).num_halves; ++i) {
+    std::memcpy(to + 2 * (i * kPanelRows + lane), halves + i, 2);
+  }
+}
+
+void pack_quantised_row(WeightType type, int columns, const uint8_t* row, int lane,
+                        const PanelAreas& areas, uint8_t* panel) {
+  const WeightTraits traits = traits_of(type);
+  const int parts = traits.file_columns / kBlock;
+  const size_t half_bytes = 2 * kPanelRows * traits.num_halves;
+  for (int b = 0; b < columns / traits.file_columns; ++b, row += traits.file_bytes) {
+    for (int part = 0; part < parts; ++part) {
+      pack_block(type, row, part, lane, b * parts + part, areas, panel);
+    }
+    pack_halves(type, row, lane, panel + areas.halves + b * half_bytes);
+  }
+}
+
+void pack_float_row(int value_bytes, int columns, const uint8_t* row, int lane, uint8_t* panel) {
+  for (int column = 0; column < columns; ++column) {
+    std::memcpy(panel + (size_t(column) * kPanelRows + lane) * value_bytes,
+                row + size_t(column) * value_bytes, value_bytes);
+  }
+}
+
+void unpack_float_row(WeightType type, int columns, const uint8_t* panel, int lane, float* out) {
+  const int value_bytes = traits_of(type).file_bytes;
+  for (int column = 0; column < columns; ++column) {
+    uint32_t bits = 0;
+    std::memcpy(&bits, panel + (size_t(column) * kPanelRows + lane) * value_bytes, value_bytes);
+    out[column] = type == WeightType::F16    ? float_from_half(uint16_t(bits))
+                  : type == WeightType::BF16 ? std::bit_cast<float>(bits << 16)
+                                             : std::bit_cast<float>(bits);
+  }
+}
+
+float half_at(const uint8_t* halves, int lane) {
+  uint16_t bits;
+  std::memcpy(&bits, halves + 2 * lane, 2);
+  return float_from_half(bits);
+}
+
+struct Affine {
+  float step, offset;
+};
+
+// Step and offset of columns [step_columns * s, ...) of block `index`, in dequant's order of operations.
+Affine affine_of(WeightType type, const uint8_t* panel, const PanelAreas& areas, int index, int s,
+                 int lane) {
+  const WeightTraits traits = traits_of(type);
+  const size_t half_bytes = 2 * kPanelRows * traits.num_halves;
+  const uint8_t* halves =
+      panel + areas.halves + index / (traits.file_columns / kBlock) * half_bytes;
+  const float scale = half_at(halves, lane);
+  const float second = traits.has_offset() ? half_at(halves, kPanelRows + lane) : 0.0f;
+  if (traits.step_bytes == 0) return {scale, second};
+  const uint8_t* steps = panel + areas.steps + index * steps_of(traits) * kPanelRows + lane;
+  const uint8_t step = steps[s * kPanelRows];
+  switch (type) {
+    case WeightType::Q2_K: return {scale * float(step & 15), -(second * float(step >> 4))};
+    case WeightType::Q4_K:
+    case WeightType::Q5_K: return {scale * float(step), -(second * float(steps[kPanelRows]))};
+    default: return {scale * float(int8_t(step)), 0.0f};
+  }
+}
+
+void unpack_block(WeightType type, const uint8_t* panel, const PanelAreas& areas, int index,
+                  int lane, float* out) {
+  const WeightTraits traits = traits_of(type);
+  uint32_t groups[kGroups] = {};
+  take_bits(panel + areas.low + index * 64 * traits.low_bits, lane, traits.low_bits, 0, groups);
+  if (traits.high_bits) {
+    take_bits(panel + areas.high + index * 64 * traits.high_bits, lane, traits.high_bits,
+              traits.low_bits, groups);
+  }
+  uint8_t codes[kBlock];
+  std::memcpy(codes, groups, sizeof codes);
+  for (int column = 0; column < kBlock; ++column) {
+    const int step = column / traits.step_columns;
+    const Affine affine = affine_of(type, panel, areas, index, step, lane);
+    const int code = is_nonlinear(type) ? kNonlinear[codes[column]] : codes[column];
+    const float value = float(code - traits.zero) * affine.step;
+    out[column] = traits.has_offset() ? value + affine.offset : value;
+  }
+}
+
+}  // namespace
+
+size_t packed_panel_bytes(WeightType type, int columns) {
+  return (panel_areas(type, columns).end + 63) / 64 * 64;
+}
+
+void pack_panels(WeightType type, int rows, int columns, const uint8_t* source, int first_panel,
+                 int num_panels, uint8_t* destination) {
+  const WeightTraits traits = traits_of(type);
+  const PanelAreas areas = panel_areas(type, columns);
+  const size_t panel_bytes = packed_panel_bytes(type, columns);
+  const size_t row_bytes = size_t(columns) / traits.file_columns * traits.file_bytes;
+  for (int p = first_panel; p < first_panel + num_panels; ++p, destination += panel_bytes) {
+    std::memset(destination, 0, panel_bytes);
+    const int lanes = std::min(kPanelRows, rows - p * kPanelRows);
+    for (int lane = 0; lane < lanes; ++lane) {
+      const uint8_t* row = source + size_t(p * kPanelRows + lane) * row_bytes;
+      if (traits.is_float()) {
+        pack_float_row(traits.file_bytes, columns, row, lane, destination);
+      } else {
+        pack_quantised_row(type, columns, row, lane, areas, destination);
+      }
+    }
+  }
+}
+
+void unpack_row(const PackedMatrix& matrix, int row, float* out) {
+  const uint8_t* panel = matrix.data + size_t(row / kPanelRows) * matrix.panel_bytes;
+  const int lane = row % kPanelRows;
+  if (traits_of(matrix.type).is_float()) {
+    return unpack_float_row(matrix.type, matrix.columns, panel, lane, out);
+  }
+  const PanelAreas areas = panel_areas(matrix.type, matrix.columns);
+  for (int index = 0; index < matrix.columns / kBlock; ++index) {
+    unpack_block(matrix.type, panel, areas, index, lane, out + index * kBlock);
+  }
+}
+
+}  // namespace pyrite

@@ -1,0 +1,36 @@
+#include <cstring>
+
+#include "kernels/layout.h"
+#include "kernels/table.h"
+
+namespace pyrite {
+
+namespace {
+
+struct Name {
+  const char* text;
+  WeightType type;
+};
+
+constexpr Name kNames[] = {
+    {"F32", WeightType::F32},       {"F16", WeightType::F16},       {"BF16", WeightType::BF16},
+    {"Q4_0", WeightType::Q4_0},     {"Q4_1", WeightType::Q4_1},     {"Q5_0", WeightType::Q5_0},
+    {"Q5_1", WeightType::Q5_1},     {"Q8_0", WeightType::Q8_0},     {"Q2_K", WeightType::Q2_K},
+    {"Q3_K", WeightType::Q3_K},     {"Q4_K", WeightType::Q4_K},     {"Q5_K", WeightType::Q5_K},
+    {"Q6_K", WeightType::Q6_K},     {"IQ4_NL", WeightType::IQ4_NL}, {"IQ4_XS", WeightType::IQ4_XS},
+};
+
+}  // namespace
+
+bool weight_type_of(const char* name, WeightType* type) {
+  for (const Name& known : kNames) {
+    if (std::strcmp(known.text, name) != 0) continue;
+    *type = known.type;
+    return true;
+  }
+  return false;
+}
+
+int column_multiple(WeightType type) { return traits_of(type).file_columns; }
+
+}  // namespace pyrite

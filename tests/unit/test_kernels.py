@@ -1,0 +1,286 @@
+"""Products with packed weights: every type, every instruction set present, against NumPy.
+
+Weights come from the golden file (quantised values, and random bit patterns), their meaning from
+the golden floats. Tolerances are derived where they are used.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pyrite._native import kernels
+from pyrite.formats.gguf import read_gguf
+from pyrite.quant.dequant import dequantize
+from pyrite.quant.formats import EXECUTED, bytes_per_row
+
+ISAS = kernels.isa_names()
+FLOATS = ("F32", "F16", "BF16")
+QUANTISED = tuple(name for name in EXECUTED if name not in FLOATS)
+CASES = [*EXECUTED, *(f"{name}.random" for name in QUANTISED)]
+EPS = 2.0**-24  # half the distance between float32 numbers at 1
+
+
+@dataclass(frozen=True)
+class Weights:
+    """A matrix as a file stores it, and its panels."""
+
+    type: str
+    rows: int
+    columns: int
+    data: np.ndarray  # (bytes,)
+    packed: np.ndarray  # (bytes,) 64-byte aligned
+
+    @property
+    def values(self) -> np.ndarray:
+        return dequantize(self.data, self.type, (self.rows, self.columns))
+
+
+def aligned(size: int) -> np.ndarray:
+    """Bytes on a boundary of 64, filled with a pattern that packing has to overwrite."""
+    buffer = np.full(size + 64, 0xA5, np.uint8)
+    start = -buffer.ctypes.data % 64
+    return buffer[start : start + size]
+
+
+def pack(name: str, rows: int, columns: int, data: np.ndarray) -> Weights:
+    panels = -(-rows // 16)
+    packed = aligned(panels * kernels.packed_panel_bytes(name, columns))
+    kernels.pack_panels(name, rows, columns, data, 0, panels, packed)
+    return Weights(name, rows, columns, data, packed)
+
+
+def multiply(
+    weights: Weights,
+    x: np.ndarray,
+    isa: str,
+    planes: int = 2,
+    panels: tuple[int, int] | None = None,
+) -> np.ndarray:
+    first, last = panels or (0, -(-weights.rows // 16))
+    product = kernels.Product(
+        isa, weights.type, weights.rows, weights.columns, weights.packed, x, planes
+    )
+    outputs = min(weights.rows - first * 16, (last - first) * 16)
+    out = np.full((len(x), outputs), np.nan, np.float32)
+    product.run(out, first, last - first)
+    return out
+
+
+@pytest.fixture(scope="module")
+def stored(golden: Path) -> dict[str, tuple[np.ndarray, str, tuple[int, int]]]:
+    file = read_gguf(golden / "gguf" / "quant_types.gguf")
+    return {t.name: (file.data[t.start : t.end], t.type, t.shape) for t in file.tensors}
+
+
+def repeated(stored, case: str, rows: int) -> Weights:
+    """`rows` rows made of the golden ones, cycled."""
+    data, name, (have, columns) = stored[case]
+    source = np.ascontiguousarray(data).reshape(have, -1)
+    return pack(name, rows, columns, source[np.arange(rows) % have].reshape(-1))
+
+
+def activations(rows: int, columns: int, seed: int = 1) -> np.ndarray:
+    """Gaussian, with a few columns ten times as large, a zero block and a tiny one."""
+    random = np.random.default_rng(seed)
+    x = random.standard_normal((rows, columns)).astype(np.float32)
+    x[:, ::37] *= 10
+    x[0, :32] = 0
+    x[-1, :16] *= 1e-20
+    return x
+
+
+def rounded(x: np.ndarray, planes: int) -> np.ndarray:
+    """The activations that the kernels use: q * s in float64, block by block. See activations.h."""
+    limit = np.float32(32639 if planes == 2 else 127)
+    blocks = x.reshape(len(x), -1, 32)
+    largest = np.abs(blocks).max(axis=2, keepdims=True)
+    inverse = np.divide(limit, largest, out=np.zeros_like(largest), where=largest > 0)
+    q = np.rint(blocks * inverse)
+    return (q.astype(np.float64) * (largest / limit)).reshape(x.shape)
+
+
+def tolerance(weights: Weights, x: np.ndarray) -> np.ndarray:
+    """Bound of the float32 error of a product with exact integers inside of a block.
+
+    A step's integer is rounded once, its factor once (the type's own step, d times an integer, is
+    exact), and each of n fused additions rounds a partial sum that the sum of magnitudes bounds.
+    With an offset, sum and offset part are each as large as |offset| * sum of |x|, and there are
+    twice as many additions. Float types add column by column.
+    """
+    values = np.abs(weights.values.astype(np.float64))
+    size = np.abs(x) @ values.T
+    if weights.type in FLOATS:
+        return (weights.columns + 1) * EPS * size
+    spread = np.abs(weights.values).max(axis=1).astype(np.float64)  # (rows,)
+    size = size + 4 * np.abs(x).sum(axis=1, keepdims=True) * spread
+    return (2 * weights.columns / 16 + 4) * EPS * size
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_unpacking_gives_the_golden_floats(stored, golden, case):
+    weights = repeated(stored, case, 19)
+    with np.load(golden / "gguf" / "quant_types.expected.npz") as arrays:
+        expected = arrays[case]
+    out = np.empty(weights.columns, np.float32)
+    for row in range(19):
+        kernels.unpack_row(weights.type, 19, weights.columns, weights.packed, row, out)
+        np.testing.assert_array_equal(out, expected[row % len(expected)])
+
+
+@pytest.mark.parametrize("planes", [1, 2])
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("isa", ISAS)
+def test_product_equals_numpy(stored, isa, case, planes):
+    weights = repeated(stored, case, 18)
+    x = activations(5, weights.columns)
+    used = x.astype(np.float64) if weights.type in FLOATS else rounded(x, planes)
+    expected = used @ weights.values.astype(np.float64).T
+    error = np.abs(multiply(weights, x, isa, planes) - expected)
+    assert (error <= tolerance(weights, used)).all()
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_default_precision_keeps_fifteen_bits(stored, case):
+    """Rounding moves an activation by at most half a step, its block's largest / (2 * 32639)."""
+    weights = repeated(stored, case, 18)
+    x = activations(5, weights.columns)
+    blocks = np.abs(x).reshape(5, -1, 32).max(axis=2, keepdims=True)
+    step = np.broadcast_to(blocks / 32639 / 2, (5, x.shape[1] // 32, 32)).reshape(x.shape)
+    values = weights.values.astype(np.float64)
+    allowed = step.astype(np.float64) @ np.abs(values).T + tolerance(weights, x)
+    error = np.abs(multiply(weights, x, "") - x.astype(np.float64) @ values.T)
+    assert (error <= allowed * 1.001).all()
+
+
+@pytest.mark.parametrize("planes", [1, 2])
+@pytest.mark.parametrize("case", CASES)
+def test_every_instruction_set_gives_the_same_bits(stored, case, planes):
+    weights = repeated(stored, case, 33)
+    x = activations(9, weights.columns)
+    first = multiply(weights, x, ISAS[0], planes)
+    for isa in ISAS[1:]:
+        np.testing.assert_array_equal(multiply(weights, x, isa, planes), first)
+
+
+@pytest.mark.parametrize("case", CASES)
+@pytest.mark.parametrize("isa", ISAS)
+def test_rows_and_panels_do_not_depend_on_company(stored, isa, case):
+    weights = repeated(stored, case, 50)
+    x = activations(67, weights.columns)
+    for planes in (1, 2):
+        whole = multiply(weights, x, isa, planes)
+        for rows in (*range(1, 10), 16, 31):
+            np.testing.assert_array_equal(multiply(weights, x[:rows], isa, planes), whole[:rows])
+        np.testing.assert_array_equal(multiply(weights, x[66:], isa, planes), whole[66:])
+        part = multiply(weights, x[:3], isa, planes, panels=(1, 3))
+        np.testing.assert_array_equal(part, whole[:3, 16:48])
+
+
+@pytest.mark.parametrize("rows", [1, 15, 16, 17, 384])
+@pytest.mark.parametrize("name", ["Q4_1", "Q6_K", "F16"])
+@pytest.mark.parametrize("isa", ISAS)
+def test_any_number_of_outputs(stored, isa, name, rows):
+    """The rest of a panel is neither read as weights nor written: `out` is exactly as wide."""
+    weights = repeated(stored, name, rows)
+    x = activations(3, weights.columns)
+    np.testing.assert_array_equal(
+        multiply(weights, x, isa), multiply(repeated(stored, name, 400), x, isa)[:, :rows]
+    )
+
+
+@pytest.mark.parametrize("columns", [24, 96, 160])
+@pytest.mark.parametrize("name", FLOATS)
+@pytest.mark.parametrize("isa", ISAS)
+def test_float_types_take_any_number_of_columns(isa, name, columns):
+    random = np.random.default_rng(2)
+    data = random.standard_normal((20, columns)).astype(np.float32)
+    if name == "F16":
+        stored = data.astype(np.float16).view(np.uint8)
+    else:
+        stored = (
+            data.view(np.uint8) if name == "F32" else (data.view(np.uint32) >> 16).astype("<u2")
+        )
+    weights = pack(name, 20, columns, np.ascontiguousarray(stored).view(np.uint8).reshape(-1))
+    x = random.standard_normal((6, columns)).astype(np.float32)
+    expected = x.astype(np.float64) @ weights.values.astype(np.float64).T
+    error = np.abs(multiply(weights, x, isa) - expected)
+    assert (error <= tolerance(weights, x.astype(np.float64))).all()
+
+
+@pytest.mark.parametrize("columns", [256, 768, 2304])
+@pytest.mark.parametrize("name", ["Q4_K", "Q3_K", "Q2_K"])
+def test_long_rows(stored, name, columns):
+    """Rows of one, three and nine blocks: areas of a panel are found by their number of blocks."""
+    data = stored[f"{name}.random"][0]
+    per_block = bytes_per_row(name, 256)
+    blocks = np.ascontiguousarray(data).reshape(-1, per_block)
+    order = np.random.default_rng(3).integers(len(blocks), size=(17, columns // 256))
+    weights = pack(name, 17, columns, blocks[order].reshape(-1))
+    x = activations(2, columns)
+    used = rounded(x, 2)
+    expected = used @ weights.values.astype(np.float64).T
+    assert (np.abs(multiply(weights, x, "") - expected) <= tolerance(weights, used)).all()
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q8_0", "F32"])
+@pytest.mark.parametrize("isa", ISAS)
+def test_a_bad_activation_stays_in_sight_and_in_its_row(stored, isa, name, bad):
+    weights = repeated(stored, name, 16)
+    x = activations(4, weights.columns)
+    clean = multiply(weights, x, isa)
+    x[2, 100] = bad
+    dirty = multiply(weights, x, isa)
+    used = weights.values[:, 100] != 0 if name == "F32" else slice(None)
+    assert not np.isfinite(dirty[2, used]).any()
+    np.testing.assert_array_equal(np.delete(dirty, 2, 0), np.delete(clean, 2, 0))
+
+
+def test_packed_panels_do_not_depend_on_how_they_are_cut(stored):
+    for name in EXECUTED:
+        weights = repeated(stored, name, 40)
+        panel = kernels.packed_panel_bytes(name, weights.columns)
+        one = aligned(panel)
+        for first in range(3):
+            kernels.pack_panels(name, 40, weights.columns, weights.data, first, 1, one)
+            np.testing.assert_array_equal(one, weights.packed[first * panel : (first + 1) * panel])
+
+
+@pytest.mark.parametrize("name", EXECUTED)
+def test_packing_keeps_the_size(name):
+    """Decode is bound by memory: packed weights may be 4 % larger than the file's at most."""
+    columns = 2048
+    packed = kernels.packed_panel_bytes(name, columns)
+    stored = 16 * bytes_per_row(name, columns)
+    assert stored <= packed <= stored * (1.04 if name in ("Q3_K",) else 1.03)
+
+
+def test_instruction_sets_are_chosen_by_name():
+    assert ISAS[0] == "scalar"
+    assert kernels.chosen_isa() == ISAS[-1]
+    assert kernels.chosen_isa("scalar") == "scalar"
+    with pytest.raises(ValueError, match=r"mmx.*scalar, avx2"):
+        kernels.chosen_isa("mmx")
+
+
+def test_wrong_sizes_are_refused(stored):
+    weights = repeated(stored, "Q4_0", 20)
+    with pytest.raises(ValueError, match="multiple of 256"):
+        kernels.packed_panel_bytes("Q4_K", 96)
+    with pytest.raises(ValueError, match="IQ1_S"):
+        kernels.packed_panel_bytes("IQ1_S", 256)
+    with pytest.raises(ValueError, match="source must have"):
+        kernels.pack_panels("Q4_0", 20, 512, weights.data[1:], 0, 2, weights.packed)
+    with pytest.raises(ValueError, match="panels are out of range"):
+        kernels.pack_panels("Q4_0", 20, 512, weights.data, 1, 2, weights.packed)
+    product = kernels.Product(
+        "", "Q4_0", 20, 512, weights.packed, np.zeros((2, 512), np.float32), 2
+    )
+    with pytest.raises(ValueError, match="rows are out of range"):
+        product.run(np.zeros((2, 20), np.float32), 0, 2, first_row=1)
+    with pytest.raises(ValueError, match="column for each output"):
+        product.run(np.zeros((2, 19), np.float32), 0, 2)
