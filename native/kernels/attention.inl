@@ -13,7 +13,7 @@ constexpr int kBlockKeys = kPageTokens;
 // Queries of a kernel at most, queries that still leave registers for twice the lanes, and lanes
 // for a query alone.
 #if defined(__AVX512F__)
-constexpr int kMostQueries = 12, kWideQueries = 6, kLoneLanes = 4;
+constexpr int kMostQueries = 12, kWideQueries = 12, kLoneLanes = 4;
 #elif defined(__AVX2__)
 constexpr int kMostQueries = 6, kWideQueries = 2, kLoneLanes = 4;
 #else
@@ -232,6 +232,19 @@ inline void narrow(const AttendTile& tile, Block& block) {
   while (block.end < tile.num_queries && tile.positions[block.end] < past) ++block.end;
 }
 
+inline const uint16_t* block_of(const AttendTile& tile, int start) {
+  const size_t page = size_t(tile.page_table[start / kBlockKeys]);
+  return reinterpret_cast<const uint16_t*>(tile.head_blocks + page * tile.page_bytes);
+}
+
+// Blocks lie a page apart, too far for the processor to guess the next one.
+inline void prefetch(const AttendTile& tile, const uint16_t* halves) {
+  const char* bytes = reinterpret_cast<const char*>(halves);
+  for (size_t line = 0; line < head_block_bytes(tile.head_width); line += 64) {
+    __builtin_prefetch(bytes + line);
+  }
+}
+
 inline void attend(const AttendTile& tile) {
   const State state = state_of(tile);
   begin(tile, state);
@@ -241,9 +254,9 @@ inline void attend(const AttendTile& tile) {
   for (; block.start <= last; block.start += kBlockKeys) {
     narrow(tile, block);
     block.num_keys = std::min(kBlockKeys, last + 1 - block.start);
-    const size_t page = size_t(tile.page_table[block.start / kBlockKeys]);
-    visit_page(tile, state, block,
-               reinterpret_cast<const uint16_t*>(tile.head_blocks + page * tile.page_bytes));
+    const int next = block.start + kBlockKeys;
+    if (next <= last) prefetch(tile, block_of(tile, next));
+    visit_page(tile, state, block, block_of(tile, block.start));
   }
   finish(tile, state);
 }

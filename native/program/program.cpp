@@ -64,7 +64,7 @@ Program::Program(const KernelTable& kernels, const Sizes& sizes)
       sizes_(sizes),
       arena_stride_(odd_lines(sizes.arena_columns)),
       arena_(sizeof(float) * arena_stride_ * size_t(sizes.max_tokens)),
-      logits_(sizeof(float) * size_t(sizes.vocabulary) * size_t(sizes.max_tokens)),
+      logits_(sizeof(float) * size_t(sizes.result_width) * size_t(sizes.max_tokens)),
       pages_(sizes.page_bytes * size_t(sizes.num_pages)),
       step_(kernels) {}
 
@@ -86,7 +86,7 @@ void Program::add(Op op, std::string label) {
 }
 
 Slice Program::slice(int start, int width) const {
-  if (start < 0) return {logits_.floats(), size_t(sizes_.vocabulary), width};
+  if (start < 0) return {logits_.floats(), size_t(sizes_.result_width), width};
   return {arena_.floats() + start, arena_stride_, width};
 }
 

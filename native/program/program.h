@@ -25,7 +25,7 @@ struct Sizes {
   int num_threads;
   int max_tokens;
   int arena_columns;
-  int vocabulary;
+  int result_width;  // columns of the logits
   int num_pages;
   size_t page_bytes;
 };

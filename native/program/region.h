@@ -21,6 +21,8 @@ class Region {
                       MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
     if (data == MAP_FAILED) throw std::bad_alloc();
     data_ = static_cast<uint8_t*>(data);
+    // Fewer misses of address translation; a hint, of no account where it is refused.
+    if (bytes >= kHugeBytes) madvise(data, bytes, MADV_HUGEPAGE);
   }
   Region(Region&& other) noexcept { swap(other); }
   Region& operator=(Region&& other) noexcept {
@@ -36,6 +38,8 @@ class Region {
   size_t bytes() const { return bytes_; }
 
  private:
+  static constexpr size_t kHugeBytes = size_t(8) << 20;
+
   void swap(Region& other) {
     std::swap(data_, other.data_);
     std::swap(bytes_, other.bytes_);

@@ -1,1 +1,115 @@
+import enum
 
+import numpy as np
+from numpy.typing import NDArray
+
+Columns = tuple[int, int]  # first column of the arena (-1: of the logits), width
+NormOf = tuple[int, float]  # vector, eps
+
+class Rows(enum.Enum):
+    TOKENS = 0
+    OUTPUTS = 1
+
+class Activation(enum.Enum):
+    NONE = 0
+    SILU = 1
+    GELU_TANH = 2
+
+def head_block_bytes(head_width: int) -> int: ...
+
+class Program:
+    def __init__(
+        self,
+        *,
+        isa: str,
+        num_threads: int,
+        max_tokens: int,
+        arena_columns: int,
+        result_width: int,
+        num_pages: int,
+        page_bytes: int,
+    ) -> None: ...
+    def add_matrix(self, type: str, rows: int, columns: int, data: NDArray[np.uint8]) -> int: ...
+    def add_vector(self, data: NDArray[np.float32]) -> int: ...
+    def add_rope(self, frequencies: NDArray[np.float64], factor: float, pairs: bool) -> int: ...
+    def add_embed(self, label: str, *, table: int, scale: float, out: Columns) -> None: ...
+    def add_norm(
+        self,
+        label: str,
+        *,
+        rows: Rows,
+        input: Columns,
+        out: Columns,
+        norm: NormOf | None,
+        group: int,
+        residual: Columns | None,
+    ) -> None: ...
+    def add_rotate(
+        self, label: str, *, input: Columns, out: Columns, head_width: int, rope: int
+    ) -> None: ...
+    def add_gate(
+        self,
+        label: str,
+        *,
+        rows: Rows,
+        gate: Columns,
+        up: Columns,
+        out: Columns,
+        activation: Activation,
+    ) -> None: ...
+    def add_add(
+        self, label: str, *, rows: Rows, left: Columns, right: Columns, out: Columns
+    ) -> None: ...
+    def add_softcap(
+        self, label: str, *, rows: Rows, input: Columns, out: Columns, cap: float
+    ) -> None: ...
+    def add_select(self, label: str, *, input: Columns, out: Columns) -> None: ...
+    def add_linear(
+        self,
+        label: str,
+        *,
+        rows: Rows,
+        input: Columns,
+        out: Columns,
+        weights: list[tuple[int, int]],
+        norm: NormOf | None,
+        activation: Activation,
+        residual: Columns | None,
+        softcap: float,
+        planes: int,
+    ) -> None: ...
+    def add_attention(
+        self,
+        label: str,
+        *,
+        query: Columns,
+        key: Columns,
+        value: Columns,
+        out: Columns,
+        key_heads: int,
+        head_width: int,
+        layer_offset: int,
+        scale: float,
+        window: int,
+        softcap: float,
+        query_norm: NormOf | None,
+        key_norm: NormOf | None,
+        rope: int | None,
+    ) -> None: ...
+    def run(
+        self,
+        *,
+        token_ids: NDArray[np.int32],
+        positions: NDArray[np.int32],
+        sequence_starts: NDArray[np.int32],
+        page_tables: NDArray[np.int32],
+        output_rows: NDArray[np.int32],
+    ) -> None: ...
+    def logits(self) -> NDArray[np.float32]: ...
+    def pages(self) -> NDArray[np.uint8]: ...
+    def copy_page(self, source: int, target: int) -> None: ...
+    def broken_outputs(self) -> list[int]: ...
+    def profile(self, on: bool) -> None: ...
+    def phase_times(self) -> list[tuple[str, int]]: ...
+    @property
+    def isa(self) -> str: ...

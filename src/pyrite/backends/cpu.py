@@ -1,0 +1,116 @@
+"""The CPU backend: a plan lowered to a native program, with packed weights and pages of its own.
+
+It knows plans, weights and pages; never requests, text or HTTP.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite._native import program as native
+from pyrite.backends.base import Batch
+from pyrite.backends.lowering import Lowering, layer_offsets, matrix_names
+from pyrite.backends.packing import packed_weights
+from pyrite.errors import BackendError, CapacityError
+from pyrite.formats.checkpoint import Tensor
+from pyrite.graph.plan import Plan
+
+PLANES = {"default": 2, "fast": 1}
+
+
+class CpuRunner:
+    """A prepared plan. One thread at a time may run it, with the interpreter lock released."""
+
+    def __init__(self, program: native.Program, num_pages: int, max_tokens: int) -> None:
+        self.num_pages = num_pages
+        self.max_tokens = max_tokens
+        self._program = program
+        self._logits = program.logits()  # (max_tokens, vocabulary)
+        self.pages = program.pages()  # (num_pages, page_bytes): keys and values of every layer
+
+    @property
+    def isa(self) -> str:
+        """The instruction set that the kernels were compiled for."""
+        return self._program.isa
+
+    def run(self, batch: Batch) -> NDArray[np.float32]:
+        """Logits (outputs, vocabulary). The array is overwritten by the next call."""
+        try:
+            self._program.run(
+                token_ids=batch.token_ids,
+                positions=batch.positions,
+                sequence_starts=batch.sequence_starts,
+                page_tables=batch.page_tables,
+                output_rows=batch.output_rows,
+            )
+        except (ValueError, RuntimeError) as error:
+            raise BackendError(f"a batch cannot run: {error}") from error
+        return self._logits[: len(batch.output_rows)]
+
+    def broken_outputs(self) -> list[int]:
+        """Rows of the last step's logits that hold NaN or infinity."""
+        return self._program.broken_outputs()
+
+    def copy_page(self, source: int, target: int) -> None:
+        self._program.copy_page(source, target)
+
+    def profile(self, on: bool) -> None:
+        """Switches the timing of phases on or off, and sets it back to zero."""
+        self._program.profile(on)
+
+    def phase_times(self) -> list[tuple[str, int]]:
+        """(operation, nanoseconds) in the order they run, summed over the steps since `profile`."""
+        return self._program.phase_times()
+
+
+class CpuBackend:
+    """`cache` is Pyrite's folder, where packed weights are kept; None keeps them in memory only."""
+
+    name = "cpu"
+
+    def __init__(self, cache: Path | None = None) -> None:
+        self.cache = cache
+
+    def prepare(
+        self,
+        plan: Plan,
+        weights: Mapping[str, Tensor],
+        *,
+        num_pages: int,
+        max_tokens: int,
+        num_threads: int,
+        precision: str,
+    ) -> CpuRunner:
+        """Raises BackendError, CapacityError, UnsupportedError."""
+        program = self._program(plan, num_pages, max_tokens, num_threads)
+        tensors = [weights[name] for name in matrix_names(plan)]
+        matrices = packed_weights(tensors, self.cache, num_threads)
+        Lowering(plan, program, matrices, weights, PLANES[precision]).lower()
+        return CpuRunner(program, num_pages, max_tokens)
+
+    def _program(
+        self, plan: Plan, num_pages: int, max_tokens: int, num_threads: int
+    ) -> native.Program:
+        page_bytes = layer_offsets(plan)[-1]
+        try:
+            return native.Program(
+                isa=os.environ.get("PYRITE_ISA", ""),
+                num_threads=num_threads,
+                max_tokens=max_tokens,
+                arena_columns=plan.arena_columns,
+                result_width=plan.values[plan.result].width,
+                num_pages=num_pages,
+                page_bytes=page_bytes,
+            )
+        except ValueError as error:
+            raise BackendError(str(error), hint="unset PYRITE_ISA to have one chosen") from error
+        except MemoryError:
+            raise CapacityError(
+                f"{num_pages} pages of keys and values need {num_pages * page_bytes >> 20} MiB",
+                hint="ask for a smaller context or fewer pages",
+            ) from None

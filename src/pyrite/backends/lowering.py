@@ -1,0 +1,235 @@
+"""From a plan to a native program: each operation becomes one call that adds it.
+
+Names become indices of packed matrices, float32 vectors and rotary tables; values become columns of
+the arena. Nothing here computes, and nothing is decided about how the work is cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import accumulate
+
+import numpy as np
+
+from pyrite._native import program as native
+from pyrite.backends.packing import PackedMatrix
+from pyrite.errors import UnsupportedError
+from pyrite.formats.checkpoint import Tensor
+from pyrite.graph.ops import (
+    Activation,
+    Add,
+    Attention,
+    Embed,
+    Gate,
+    Linear,
+    Norm,
+    Op,
+    RmsNorm,
+    Rope,
+    Rotate,
+    SelectRows,
+    Softcap,
+    View,
+)
+from pyrite.graph.plan import Plan
+from pyrite.graph.rope import attention_factor, inverse_frequencies
+from pyrite.quant.dequant import dequantize
+
+ACTIVATIONS: Mapping[Activation | None, native.Activation] = {
+    None: native.Activation.NONE,
+    "silu": native.Activation.SILU,
+    "gelu_tanh": native.Activation.GELU_TANH,
+}
+
+
+def matrix_names(plan: Plan) -> tuple[str, ...]:
+    """Weights that are packed, each once, in the order of their first use."""
+    names: dict[str, None] = {}
+    for op in plan.ops:
+        if isinstance(op, Embed):
+            names[op.weight] = None
+        elif isinstance(op, Linear):
+            names |= dict.fromkeys(op.weights)
+    return tuple(names)
+
+
+def layer_offsets(plan: Plan) -> tuple[int, ...]:
+    """Where each layer's keys and values begin in a page, then the bytes of a page."""
+    sizes = (
+        heads * native.head_block_bytes(width)
+        for heads, width in zip(plan.key_heads, plan.head_widths, strict=True)
+    )
+    return tuple(accumulate(sizes, initial=0))
+
+
+@dataclass(slots=True)
+class Lowering:
+    """Adds the operations of `plan` to `program`. `planes` of activations: 2, or 1 for "fast"."""
+
+    plan: Plan
+    program: native.Program
+    matrices: Mapping[str, PackedMatrix]
+    weights: Mapping[str, Tensor]
+    planes: int
+    _matrix_ids: dict[str, int] = field(default_factory=dict)
+    _vector_ids: dict[tuple[str, float], int] = field(default_factory=dict)
+    _rope_ids: dict[Rope, int] = field(default_factory=dict)
+    _offsets: Sequence[int] = ()
+
+    def lower(self) -> None:
+        self._offsets = layer_offsets(self.plan)
+        for index, op in enumerate(self.plan.ops):
+            label = f"{index} {type(op).__name__}"
+            LOWERED[type(op)](self, label, op)
+
+    def embed(self, label: str, op: Embed) -> None:
+        table = self._matrix(op.weight)
+        self.program.add_embed(label, table=table, scale=op.scale, out=self._output(op))
+
+    def rms_norm(self, label: str, op: RmsNorm) -> None:
+        self.program.add_norm(
+            label,
+            rows=self._rows(op),
+            input=self._columns(op.input),
+            out=self._output(op),
+            norm=self._norm(op.norm),
+            group=op.group or op.input.width,
+            residual=self._optional(op.residual),
+        )
+
+    def linear(self, label: str, op: Linear) -> None:
+        biases = [None if bias is None else self._vector(bias) for bias in op.biases]
+        self.program.add_linear(
+            f"{label} {' '.join(op.weights)}",
+            rows=self._rows(op),
+            input=self._columns(op.input),
+            out=self._output(op),
+            weights=[
+                (self._matrix(weight), -1 if bias is None else bias)
+                for weight, bias in zip(op.weights, biases, strict=True)
+            ],
+            norm=self._norm(op.norm),
+            activation=ACTIVATIONS[op.activation],
+            residual=self._optional(op.residual),
+            softcap=op.softcap,
+            planes=self.planes,
+        )
+
+    def rotate(self, label: str, op: Rotate) -> None:
+        self.program.add_rotate(
+            label,
+            input=self._columns(op.input),
+            out=self._output(op),
+            head_width=op.head_width,
+            rope=self._rope(op.rope),
+        )
+
+    def attention(self, label: str, op: Attention) -> None:
+        if op.head_width % 8:
+            raise UnsupportedError(
+                f"attention heads are {op.head_width} columns wide: a multiple of 8 is needed",
+                hint="load the model with the reference backend",
+            )
+        self.program.add_attention(
+            label,
+            query=self._columns(op.query),
+            key=self._columns(op.key),
+            value=self._columns(op.value),
+            out=self._output(op),
+            key_heads=op.key_heads,
+            head_width=op.head_width,
+            layer_offset=self._offsets[op.layer],
+            scale=op.scale,
+            window=op.window,
+            softcap=op.softcap,
+            query_norm=self._norm(op.query_norm),
+            key_norm=self._norm(op.key_norm),
+            rope=None if op.rope is None else self._rope(op.rope),
+        )
+
+    def gate(self, label: str, op: Gate) -> None:
+        self.program.add_gate(
+            label,
+            rows=self._rows(op),
+            gate=self._columns(op.gate),
+            up=self._columns(op.up),
+            out=self._output(op),
+            activation=ACTIVATIONS[op.activation],
+        )
+
+    def add(self, label: str, op: Add) -> None:
+        self.program.add_add(
+            label,
+            rows=self._rows(op),
+            left=self._columns(op.left),
+            right=self._columns(op.right),
+            out=self._output(op),
+        )
+
+    def softcap(self, label: str, op: Softcap) -> None:
+        self.program.add_softcap(
+            label,
+            rows=self._rows(op),
+            input=self._columns(op.input),
+            out=self._output(op),
+            cap=op.cap,
+        )
+
+    def select_rows(self, label: str, op: SelectRows) -> None:
+        self.program.add_select(label, input=self._columns(op.input), out=self._output(op))
+
+    def _columns(self, view: View) -> tuple[int, int]:
+        return self.plan.columns[view.value] + view.start, view.width
+
+    def _optional(self, view: View | None) -> tuple[int, int] | None:
+        return None if view is None else self._columns(view)
+
+    def _output(self, op: Op) -> tuple[int, int]:
+        return self.plan.columns[op.output], self.plan.values[op.output].width
+
+    def _rows(self, op: Op) -> native.Rows:
+        tokens = self.plan.values[op.output].rows == "tokens"
+        return native.Rows.TOKENS if tokens else native.Rows.OUTPUTS
+
+    def _matrix(self, name: str) -> int:
+        if name not in self._matrix_ids:
+            matrix = self.matrices[name]
+            self._matrix_ids[name] = self.program.add_matrix(
+                matrix.type, matrix.rows, matrix.columns, matrix.data
+            )
+        return self._matrix_ids[name]
+
+    def _norm(self, norm: Norm | None) -> tuple[int, float] | None:
+        return None if norm is None else (self._vector(norm.weight, norm.offset), norm.eps)
+
+    def _vector(self, name: str, offset: float = 0.0) -> int:
+        key = (name, offset)
+        if key not in self._vector_ids:
+            tensor = self.weights[name]
+            values = dequantize(tensor.data, tensor.type, (tensor.shape[-1],)) + np.float32(offset)
+            self._vector_ids[key] = self.program.add_vector(values)
+        return self._vector_ids[key]
+
+    def _rope(self, rope: Rope) -> int:
+        if rope not in self._rope_ids:
+            self._rope_ids[rope] = self.program.add_rope(
+                inverse_frequencies(rope).astype(np.float64),
+                attention_factor(rope),
+                rope.layout == "pairs",
+            )
+        return self._rope_ids[rope]
+
+
+# A new operation is a row here, in graph.ops and in the reference backend.
+LOWERED: Mapping[type[Op], Callable[..., None]] = {
+    Embed: Lowering.embed,
+    RmsNorm: Lowering.rms_norm,
+    Linear: Lowering.linear,
+    Rotate: Lowering.rotate,
+    Attention: Lowering.attention,
+    Gate: Lowering.gate,
+    Add: Lowering.add,
+    Softcap: Lowering.softcap,
+    SelectRows: Lowering.select_rows,
+}

@@ -1,0 +1,134 @@
+"""The file that keeps packed weights between starts: a checked header, a table, then the bytes.
+
+    magic (8) | version, table bytes (4 each) | fingerprint (32) | table (JSON) | padding | data
+
+A reader knows what has to be there, so everything before the data is compared byte by byte. Data
+starts at a multiple of 4096, each matrix at a multiple of 64. A file is written under a temporary
+name, flushed to the disk, then renamed, so that the final name always holds a whole file. What the
+packed bytes mean is unknown here.
+"""
+
+from __future__ import annotations
+
+import json
+import mmap
+import os
+import struct
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+Bytes = NDArray[np.uint8]
+
+MAGIC = b"PYRPACK\n"
+VERSION = 1  # of this layout of the file; grows with any change to it
+HEADER = struct.Struct("<8sII32s")
+ALIGNMENT = 64  # bytes, of a matrix
+DATA_ALIGNMENT = 4096  # bytes, of the first one
+TEMPORARY = ".partial"
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One packed matrix; `offset` counts from the start of the data."""
+
+    name: str
+    type: str
+    rows: int
+    columns: int
+    offset: int
+    num_bytes: int
+
+
+def lay_out(matrices: Iterable[tuple[str, str, int, int, int]]) -> tuple[Entry, ...]:
+    """Entries for (name, type, rows, columns, packed bytes), one after the other."""
+    entries: list[Entry] = []
+    offset = 0
+    for name, kind, rows, columns, num_bytes in matrices:
+        entries.append(Entry(name, kind, rows, columns, offset, num_bytes))
+        offset += align(num_bytes, ALIGNMENT)
+    return tuple(entries)
+
+
+def data_bytes(entries: Sequence[Entry]) -> int:
+    return entries[-1].offset + align(entries[-1].num_bytes, ALIGNMENT) if entries else 0
+
+
+@dataclass(frozen=True, slots=True)
+class Contents:
+    """What a file holds: `fingerprint` is 32 bytes that name the source of the matrices."""
+
+    fingerprint: bytes
+    entries: tuple[Entry, ...]
+
+
+def write_packed(path: Path, contents: Contents, slabs: Iterable[Bytes]) -> None:
+    """Writes the matrices' bytes; `slabs` gives all of the data in order, with its padding.
+
+    Raises OSError; then nothing is left behind.
+    """
+    head = head_of(contents)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, name = tempfile.mkstemp(prefix=path.name, suffix=TEMPORARY, dir=path.parent)
+    try:
+        with os.fdopen(handle, "wb", buffering=0):
+            os.posix_fallocate(handle, 0, len(head) + data_bytes(contents.entries))
+            _write_all(handle, np.frombuffer(head, np.uint8))
+            for slab in slabs:
+                _write_all(handle, slab)
+            os.fsync(handle)
+        os.replace(name, path)
+    except BaseException:
+        os.unlink(name)
+        raise
+    _sync_folder(path.parent)
+
+
+def map_packed(path: Path, contents: Contents) -> Mapping[str, Bytes] | None:
+    """The matrices' bytes, mapped read-only; None when the file is not exactly what is expected.
+
+    Raises OSError when there is no such file, or it cannot be read.
+    """
+    head = head_of(contents)
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        if size != len(head) + data_bytes(contents.entries) or file.read(len(head)) != head:
+            return None
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    mapped.madvise(mmap.MADV_WILLNEED)
+    return views(np.frombuffer(mapped, np.uint8)[len(head) :], contents.entries)
+
+
+def views(data: Bytes, entries: Sequence[Entry]) -> Mapping[str, Bytes]:
+    """Each matrix's part of the data."""
+    return {e.name: data[e.offset : e.offset + e.num_bytes] for e in entries}
+
+
+def head_of(contents: Contents) -> bytes:
+    """Header, table and padding: everything before the data."""
+    rows = [asdict(entry) for entry in contents.entries]
+    table = json.dumps(rows, separators=(",", ":")).encode()
+    header = HEADER.pack(MAGIC, VERSION, len(table), contents.fingerprint)
+    return (header + table).ljust(align(len(header) + len(table), DATA_ALIGNMENT), b"\0")
+
+
+def align(size: int, to: int) -> int:
+    return -(-size // to) * to
+
+
+def _write_all(handle: int, slab: Bytes) -> None:
+    left = memoryview(slab)
+    while left:
+        left = left[os.write(handle, left) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

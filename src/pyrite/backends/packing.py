@@ -1,0 +1,235 @@
+"""From the tensors of a file to packed weights: mapped from the cache, or packed and kept there.
+
+The cache holds one file a model, `packed/<fingerprint>.bin`. The fingerprint is of names, types,
+shapes and samples of the content, not of a path, so a model that was moved or linked keeps its
+entry. Entries that were not used for `KEPT_DAYS` go when a new one is written, and so do the least
+recently used ones past `KEPT_BYTES`. A cache that cannot be written costs packing at each start
+and memory of this process alone; a warning says so.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import mmap
+import os
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite._native import kernels
+from pyrite.backends.packed_file import (
+    ALIGNMENT,
+    TEMPORARY,
+    Contents,
+    align,
+    data_bytes,
+    lay_out,
+    map_packed,
+    views,
+    write_packed,
+)
+from pyrite.formats.checkpoint import Tensor
+
+Bytes = NDArray[np.uint8]
+
+log = logging.getLogger(__name__)
+
+PANEL_ROWS = 16
+SLAB_BYTES = 4 << 20  # packed at a time, by all threads together
+SAMPLES = 4  # places of each tensor that are part of the fingerprint
+SAMPLE_BYTES = 256
+KEPT_DAYS = 30
+KEPT_BYTES = 64 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class PackedMatrix:
+    """Panels of 16 rows, each `num_bytes / panels` long; the layout is the kernels'."""
+
+    type: str
+    rows: int
+    columns: int
+    data: Bytes  # aligned to 64 bytes
+
+
+def packed_weights(
+    tensors: Sequence[Tensor], cache: Path | None, num_threads: int
+) -> Mapping[str, PackedMatrix]:
+    """Matrices by name. `cache` is Pyrite's folder, None for memory only."""
+    contents = contents_of(tensors)
+    data = None if cache is None else _from_cache(tensors, contents, cache / "packed", num_threads)
+    if data is None:
+        data = _in_memory(tensors, contents, num_threads)
+    return {t.name: PackedMatrix(t.type, *_matrix(t), data[t.name]) for t in tensors}
+
+
+def contents_of(tensors: Sequence[Tensor]) -> Contents:
+    entries = lay_out((t.name, t.type, *_matrix(t), _packed_bytes(t)) for t in tensors)
+    return Contents(fingerprint(tensors), entries)
+
+
+def fingerprint(tensors: Sequence[Tensor]) -> bytes:
+    """32 bytes that change with any name, type, shape, order, and with sampled content."""
+    digest = hashlib.blake2b(digest_size=32)
+    for tensor in tensors:
+        digest.update(repr((tensor.name, tensor.type, tensor.shape, len(tensor.data))).encode())
+        last = max(0, len(tensor.data) - SAMPLE_BYTES)
+        for start in np.linspace(0, last, SAMPLES).astype(np.int64):
+            digest.update(tensor.data[start : start + SAMPLE_BYTES].tobytes())
+        drop_pages(tensor.data)
+    return digest.digest()
+
+
+def _from_cache(
+    tensors: Sequence[Tensor], contents: Contents, folder: Path, num_threads: int
+) -> Mapping[str, Bytes] | None:
+    path = folder / f"{contents.fingerprint.hex()[:32]}.bin"
+    try:
+        data = _mapped(path, tensors, contents)
+        if data is None:
+            write_packed(path, contents, _slabs(tensors, num_threads))
+            clean(folder, keep=path)
+            data = _mapped(path, tensors, contents)
+    except OSError as error:
+        log.warning("packed weights are not kept: %s: %s", folder, error.strerror or error)
+        return None
+    assert data is not None, path
+    return data
+
+
+def _mapped(
+    path: Path, tensors: Sequence[Tensor], contents: Contents
+) -> Mapping[str, Bytes] | None:
+    """The kept matrices; None when there are none, or they are not what packing would give now."""
+    if not path.exists():
+        return None
+    data = map_packed(path, contents)
+    if data is None or not all(_same_start(t, data[t.name]) for t in _first_of_types(tensors)):
+        log.warning("packed weights do not match the model and are made anew: %s", path)
+        return None
+    os.utime(path)
+    return data
+
+
+def _first_of_types(tensors: Sequence[Tensor]) -> Sequence[Tensor]:
+    return tuple({tensor.type: tensor for tensor in reversed(tensors)}.values())
+
+
+def _same_start(tensor: Tensor, data: Bytes) -> bool:
+    """Whether the first panel is what packing gives: a layout that changed is noticed here."""
+    panel = np.empty(_panel_bytes(tensor), np.uint8)
+    _pack(tensor, 0, 1, panel)
+    return bool(np.array_equal(panel, data[: len(panel)]))
+
+
+def _in_memory(
+    tensors: Sequence[Tensor], contents: Contents, num_threads: int
+) -> Mapping[str, Bytes]:
+    data = np.frombuffer(mmap.mmap(-1, max(1, data_bytes(contents.entries))), np.uint8)
+    offset = 0
+    for slab in _slabs(tensors, num_threads):
+        data[offset : offset + len(slab)] = slab
+        offset += len(slab)
+    return views(data, contents.entries)
+
+
+def _slabs(tensors: Sequence[Tensor], num_threads: int) -> Iterator[Bytes]:
+    """All packed data in order, some panels at a time; a slab is overwritten by the next one."""
+    largest = max((_panel_bytes(tensor) for tensor in tensors), default=0)
+    buffer = np.empty(max(SLAB_BYTES, largest) + ALIGNMENT, np.uint8)
+    with ThreadPoolExecutor(num_threads) as pool:
+        for tensor in tensors:
+            yield from _tensor_slabs(tensor, buffer, pool, num_threads)
+            drop_pages(tensor.data)
+
+
+def _tensor_slabs(
+    tensor: Tensor, buffer: Bytes, pool: ThreadPoolExecutor, num_threads: int
+) -> Iterator[Bytes]:
+    panel_bytes, panels = _panel_bytes(tensor), _panels(tensor)
+    step = max(1, SLAB_BYTES // panel_bytes)
+    for first in range(0, panels, step):
+        count = min(step, panels - first)
+        share = -(-count // num_threads)
+        jobs = [
+            pool.submit(
+                _pack, tensor, first + at, min(share, count - at), buffer[at * panel_bytes :]
+            )
+            for at in range(0, count, share)
+        ]
+        for job in jobs:
+            job.result()
+        size = count * panel_bytes
+        padded = size if first + count < panels else size + _padding(tensor)
+        buffer[size:padded] = 0
+        yield buffer[:padded]
+
+
+def _pack(tensor: Tensor, first_panel: int, num_panels: int, out: Bytes) -> None:
+    """`out` may be longer than what is packed."""
+    panels = out[: num_panels * _panel_bytes(tensor)]
+    kernels.pack_panels(tensor.type, *_matrix(tensor), tensor.data, first_panel, num_panels, panels)
+
+
+def _matrix(tensor: Tensor) -> tuple[int, int]:
+    rows, columns = tensor.shape
+    return rows, columns
+
+
+def _panels(tensor: Tensor) -> int:
+    return -(-tensor.shape[0] // PANEL_ROWS)
+
+
+def _panel_bytes(tensor: Tensor) -> int:
+    return kernels.packed_panel_bytes(tensor.type, tensor.shape[1])
+
+
+def _packed_bytes(tensor: Tensor) -> int:
+    return _panels(tensor) * _panel_bytes(tensor)
+
+
+def _padding(tensor: Tensor) -> int:
+    return align(_packed_bytes(tensor), ALIGNMENT) - _packed_bytes(tensor)
+
+
+def drop_pages(data: Bytes) -> None:
+    """Takes a mapped file's pages out of this process; they come back from the file when touched.
+
+    Does nothing unless the bytes are a read-only map of a file: elsewhere they would be lost.
+    """
+    mapped = _read_only_map(data)
+    if mapped is None:
+        return
+    start = data.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
+    first = align(start, mmap.PAGESIZE)
+    last = (start + len(data)) // mmap.PAGESIZE * mmap.PAGESIZE
+    if last > first:
+        mapped.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+
+def _read_only_map(data: Bytes) -> mmap.mmap | None:
+    base: object = data
+    while isinstance(base, np.ndarray | memoryview):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
+    if not isinstance(base, mmap.mmap):
+        return None
+    return base if memoryview(base).readonly else None
+
+
+def clean(folder: Path, keep: Path) -> None:
+    """Removes entries that are old or too many, and files that an interrupted write left."""
+    now = time.time()
+    total = 0
+    found = sorted(folder.glob("*.bin*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    for path in found:
+        age_days = (now - path.stat().st_mtime) / 86400
+        total += path.stat().st_size
+        partial = path.name.endswith(TEMPORARY) and age_days > 1
+        if path != keep and (partial or age_days > KEPT_DAYS or total > KEPT_BYTES):
+            path.unlink(missing_ok=True)

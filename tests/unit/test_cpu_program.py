@@ -1,0 +1,284 @@
+"""Operations of the CPU backend against their meaning in NumPy, over odd sizes and every tiling."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from plans import VOCABULARY, Model, float_tensor, make_model
+from pyrite._native import program as native
+from pyrite.backends import reference
+from pyrite.backends.cpu import CpuBackend
+from pyrite.backends.reference import ReferenceBackend
+from pyrite.errors import BackendError, UnsupportedError
+from pyrite.graph.fuse import PASSES
+from pyrite.graph.ops import Norm, Rope
+from steps import Part, make_batch, num_pages, sequence_logits
+
+# Float32 sums of up to 300 terms near one, in another order: 300 * 2^-24 at most, far less in
+# practice. Products take float32 activations for float32 weights.
+CLOSE = {"rtol": 2e-5, "atol": 2e-5}
+
+ROWS = (1, 2, 3, 65)  # prepared by each member; by one for all; more than a tile
+
+
+def prepare(model: Model, *, tokens: int = 256, threads: int = 2, backend=None):
+    return (backend or CpuBackend()).prepare(
+        model.plan,
+        model.weights,
+        num_pages=num_pages(tokens),
+        max_tokens=tokens,
+        num_threads=threads,
+        precision="default",
+    )
+
+
+@pytest.fixture
+def half_pages(monkeypatch):
+    """The reference keeps keys and values as the CPU backend does: in float16."""
+    write = reference.Pages.write
+
+    def write_rounded(self, pages, slots, k, v):
+        write(self, pages, slots, _rounded(k), _rounded(v))
+
+    monkeypatch.setattr(reference.Pages, "write", write_rounded)
+
+
+def _rounded(values):
+    return values.astype(np.float16).astype(np.float32)
+
+
+def token_ids(count: int, seed: int = 1):
+    return np.random.default_rng(seed).integers(0, VOCABULARY, count)
+
+
+def assert_as_reference(model: Model, *, rows=ROWS, **close) -> None:
+    expected = prepare(model, backend=ReferenceBackend())
+    runner = prepare(model)
+    for count in rows:
+        ids = token_ids(count)
+        np.testing.assert_allclose(
+            sequence_logits(runner, ids), sequence_logits(expected, ids), **(close or CLOSE)
+        )
+
+
+@pytest.mark.parametrize("width", [8, 16, 40, 300])
+def test_embed(width: int):
+    assert_as_reference(make_model(lambda b, x: x, width))
+
+
+@pytest.mark.parametrize(("width", "group"), [(8, 0), (16, 0), (300, 0), (96, 24), (512, 128)])
+def test_norm(width: int, group: int):
+    norm = Norm("norm", 1e-5, 0.5)
+    assert_as_reference(make_model(lambda b, x: b.norm(x, norm, group), width))
+
+
+@pytest.mark.parametrize("activation", ["silu", "gelu_tanh"])
+def test_gate(activation):
+    def build(b, x):
+        return b.gate(b.linear(x, "gate", 72), b.linear(x, "up", 72), activation)
+
+    assert_as_reference(make_model(build, 40))
+    assert_as_reference(make_model(build, 40, passes=PASSES))
+
+
+def test_activations_far_from_zero():
+    """Where exponentials overflow a gate is 0 or the value itself, never NaN."""
+    values = np.linspace(-200, 200, VOCABULARY * 16, dtype=np.float32).reshape(VOCABULARY, 16)
+    for activation in ("silu", "gelu_tanh"):
+        model = make_model(lambda b, x, a=activation: b.gate(x, b.add(x, x), a), 16)
+        model = Model(model.plan, {"table": float_tensor("table", values)})
+        with np.errstate(over="ignore"):
+            assert_as_reference(model, rows=(VOCABULARY,), rtol=1e-5, atol=1e-5)
+
+
+def test_softcap():
+    assert_as_reference(make_model(lambda b, x: b.softcap(x, 2.5), 40))
+
+
+def test_select_rows():
+    model = make_model(lambda b, x: b.add(b.select_rows(x), b.select_rows(x)), 24)
+    expected = prepare(model, backend=ReferenceBackend())
+    batch = make_batch([Part(token_ids(40), [0, 1], 0, [0, 7, 39])])
+    np.testing.assert_array_equal(prepare(model).run(batch), expected.run(batch))
+
+
+@pytest.mark.parametrize("layout", ["halves", "pairs"])
+@pytest.mark.parametrize(("head_width", "turned"), [(16, 16), (24, 24), (64, 32), (128, 96)])
+def test_rotate(layout, head_width: int, turned: int):
+    rope = Rope(10000.0, turned, layout)
+    model = make_model(lambda b, x: b.rotate(x, head_width, rope), 3 * head_width)
+    assert_as_reference(model, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize(("width", "outputs"), [(32, 16), (64, 1), (96, 33), (288, 300)])
+def test_linear(width: int, outputs: int):
+    assert_as_reference(make_model(lambda b, x: b.linear(x, "w", outputs, "bias"), width))
+
+
+def test_fused_linear():
+    """Norm, several weights with and without bias, residual and cap in one operation."""
+
+    def build(b, x):
+        y = b.norm(x, Norm("norm", 1e-6))
+        q, k = b.linear(y, "q", 64, "q_bias"), b.linear(y, "k", 48)
+        return b.softcap(b.add(b.linear(q, "o", 96), b.add(x, b.linear(k, "k_o", 96))), 3.0)
+
+    plain, fused = make_model(build, 96), make_model(build, 96, passes=PASSES)
+    assert len(fused.plan.ops) < len(plain.plan.ops)
+    assert_as_reference(plain)
+    assert_as_reference(fused)
+
+
+def test_norm_with_residual_in_place():
+    def build(b, x):
+        y = b.add(x, b.norm(b.linear(x, "a", 64), Norm("norm", 1e-6)))
+        return b.add(y, b.norm(b.linear(y, "c", 64), Norm("other", 1e-6)))
+
+    assert_as_reference(make_model(build, 64, passes=PASSES))
+
+
+# heads, key heads, head width, window, cap
+SHAPES = (
+    (1, 1, 8, 0, 0.0),
+    (4, 2, 16, 0, 0.0),
+    (9, 3, 64, 0, 0.0),
+    (6, 1, 24, 7, 0.0),
+    (4, 4, 40, 33, 2.0),
+    (4, 1, 256, 40, 0.0),
+    (7, 1, 128, 0, 1.5),
+    (70, 1, 8, 0, 0.0),
+)
+
+
+def attention_model(heads, key_heads, width, window, softcap, passes=PASSES) -> Model:
+    rope = Rope(100.0, width, "halves")
+
+    def build(b, x):
+        q = b.linear(x, "q", heads * width)
+        k, v = b.linear(x, "k", key_heads * width), b.linear(x, "v", key_heads * width)
+        q = b.norm(q, Norm("q_norm", 1e-6), group=width)
+        k = b.norm(k, Norm("k_norm", 1e-6), group=width)
+        return b.attention(
+            b.rotate(q, width, rope), b.rotate(k, width, rope), v,
+            layer=0, head_width=width, scale=width**-0.5, window=window, softcap=softcap,
+        )  # fmt: skip
+
+    return make_model(build, 32, passes=passes)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+def test_attention(half_pages, shape):
+    """Weights sum to one and values are near one; float16 may round a key or value the other way
+    where float32 sums differ in the last bit, which moves a result by up to 2^-11 of a value."""
+    model = attention_model(*shape)
+    assert_as_reference(model, rows=(1, 3, 32, 33, 150), rtol=0, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", SHAPES, ids=str)
+@pytest.mark.parametrize("chunk", [1, 7, 32, 50])
+def test_attention_in_chunks_gives_the_same_bits(shape, chunk: int):
+    model, ids = attention_model(*shape), token_ids(150)
+    whole = sequence_logits(prepare(model, threads=1), ids)
+    for threads in (1, 2, 3):
+        np.testing.assert_array_equal(
+            sequence_logits(prepare(model, threads=threads), ids, chunk=chunk), whole
+        )
+
+
+@pytest.mark.parametrize("shape", SHAPES[:4], ids=str)
+def test_unfused_attention(shape):
+    ids = token_ids(70)
+    plain, fused = (attention_model(*shape, passes=passes) for passes in ((), PASSES))
+    np.testing.assert_allclose(
+        sequence_logits(prepare(plain), ids), sequence_logits(prepare(fused), ids), atol=1e-3
+    )
+
+
+def test_memory_that_holds_nothing_is_never_read():
+    """Pages and slots that no token wrote hold NaN, and a table has -1 where nothing is seen."""
+    model, ids = attention_model(4, 2, 16, 40, 0.0), token_ids(150)
+    expected = sequence_logits(prepare(model), ids)
+    runner = prepare(model)
+    runner.pages.view(np.float16)[:] = np.nan
+    parts = [Part(ids[:100], [3, 1, 4, 2]), Part(ids[100:], [-1, 1, 4, 2, 0], 100)]
+    found = [runner.run(make_batch([part])).copy() for part in parts]
+    np.testing.assert_array_equal(np.concatenate(found), expected)
+
+
+def test_copied_page_continues_as_the_original():
+    model, ids = attention_model(4, 2, 16, 0, 0.0), token_ids(60)
+    runner = prepare(model)
+    expected = sequence_logits(runner, ids)[40:]
+    sequence_logits(runner, ids[:40], pages=[2, 3])
+    runner.copy_page(3, 5)
+    runner.pages[3] = 0xFF
+    np.testing.assert_array_equal(runner.run(make_batch([Part(ids[40:], [2, 5], 40)])), expected)
+
+
+def test_rows_with_nan_or_infinity_are_reported():
+    model = make_model(lambda b, x: b.linear(x, "w", 40), 32)
+    table = model.weights["table"].data.view(np.float32).reshape(VOCABULARY, 32).copy()
+    table[3, 5], table[4, 31] = np.nan, np.inf
+    model = Model(model.plan, {**model.weights, "table": float_tensor("table", table)})
+    runner = prepare(model)
+    runner.run(make_batch([Part([1, 3, 2, 4, 5], [0])]))
+    assert runner.broken_outputs() == [1, 3]
+    runner.run(make_batch([Part([1, 2], [0])]))
+    assert runner.broken_outputs() == []
+
+
+def test_profile_names_each_phase():
+    runner = prepare(attention_model(4, 2, 16, 0, 0.0))
+    runner.run(make_batch([Part(token_ids(5), [0])]))
+    assert all(spent == 0 for _, spent in runner.phase_times())
+    runner.profile(True)
+    runner.run(make_batch([Part(token_ids(5), [0])]))
+    times = dict(runner.phase_times())
+    assert any("Attention" in name and spent > 0 for name, spent in times.items())
+
+
+WRONG = {
+    "token": {"token_ids": [VOCABULARY]},
+    "negative token": {"token_ids": [-1]},
+    "position": {"positions": [32]},
+    "page": {"page_tables": [[8]]},
+    "no page": {"page_tables": [[-1]]},
+    "sequences": {"sequence_starts": [0, 2]},
+    "output": {"output_rows": [1]},
+    "twice": {"output_rows": [0, 0]},
+}
+
+
+@pytest.mark.parametrize("change", WRONG.values(), ids=WRONG)
+def test_wrong_batches_are_refused(change):
+    runner = prepare(attention_model(4, 2, 16, 0, 0.0))
+    good = make_batch([Part([1], [0])])
+    changed = {name: np.array(value, np.int32) for name, value in change.items()}
+    with pytest.raises(BackendError):
+        runner.run(replace(good, **changed))
+    runner.run(good)
+
+
+def test_heads_of_odd_width_are_refused():
+    with pytest.raises(UnsupportedError, match="12 columns"):
+        prepare(attention_model(1, 1, 12, 0, 0.0))
+
+
+def test_unknown_instruction_set(monkeypatch):
+    monkeypatch.setenv("PYRITE_ISA", "mmx")
+    with pytest.raises(BackendError, match="mmx"):
+        prepare(make_model(lambda b, x: x, 16))
+
+
+def test_program_checks_what_it_is_given():
+    program = native.Program(
+        isa="", num_threads=1, max_tokens=4, arena_columns=64, result_width=16, num_pages=0,
+        page_bytes=0,
+    )  # fmt: skip
+    with pytest.raises(ValueError, match="arena"):
+        program.add_select("x", input=(60, 8), out=(0, 8))
+    with pytest.raises(ValueError, match="no such matrix"):
+        program.add_embed("x", table=0, scale=1.0, out=(0, 8))

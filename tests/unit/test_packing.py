@@ -1,0 +1,163 @@
+"""Packed weights: kept, mapped again, checked, made anew, done without when there is no room."""
+
+from __future__ import annotations
+
+import logging
+import os
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pyrite.backends import packed_file, packing
+from pyrite.backends.packing import clean, contents_of, drop_pages, fingerprint, packed_weights
+from pyrite.formats.checkpoint import Tensor, open_checkpoint
+from pyrite.formats.mapping import map_file
+
+
+@pytest.fixture
+def tensors(golden: Path) -> list[Tensor]:
+    """Matrices of a small real file: Q4_K and Q6_K."""
+    found = open_checkpoint(golden / "gguf_models" / "llama_q4_k_m.gguf").tensors.values()
+    return [tensor for tensor in found if len(tensor.shape) == 2]
+
+
+def bytes_of(matrices) -> dict[str, bytes]:
+    return {name: matrix.data.tobytes() for name, matrix in matrices.items()}
+
+
+def entries(cache: Path) -> list[Path]:
+    return sorted((cache / "packed").iterdir())
+
+
+def forbid_packing(monkeypatch) -> None:
+    def refuse(*_):
+        raise AssertionError("weights were packed again")
+
+    monkeypatch.setattr(packing, "_slabs", refuse)
+
+
+def test_second_start_maps_what_the_first_one_kept(tensors, tmp_path, monkeypatch):
+    first = bytes_of(packed_weights(tensors, tmp_path, 2))
+    assert [path.suffix for path in entries(tmp_path)] == [".bin"]
+    forbid_packing(monkeypatch)
+    second = packed_weights(tensors, tmp_path, 1)
+    assert bytes_of(second) == first
+    assert not any(matrix.data.flags.writeable for matrix in second.values())
+
+
+def test_kept_and_in_memory_are_the_same_and_aligned(tensors, tmp_path):
+    kept, held = packed_weights(tensors, tmp_path, 1), packed_weights(tensors, None, 3)
+    assert bytes_of(kept) == bytes_of(held)
+    for matrix in (*kept.values(), *held.values()):
+        assert matrix.data.ctypes.data % 64 == 0
+
+
+def test_small_slabs_give_the_same_bytes(tensors, monkeypatch):
+    whole = bytes_of(packed_weights(tensors, None, 2))
+    monkeypatch.setattr(packing, "SLAB_BYTES", 10_000)
+    assert bytes_of(packed_weights(tensors, None, 2)) == whole
+
+
+def test_fingerprint_follows_content_not_place(tensors, tmp_path, golden):
+    source = golden / "gguf_models" / "llama_q4_k_m.gguf"
+    copy = tmp_path / "renamed.gguf"
+    copy.write_bytes(source.read_bytes())
+    moved = open_checkpoint(copy).tensors
+    assert fingerprint([moved[tensor.name] for tensor in tensors]) == fingerprint(tensors)
+    assert fingerprint(tensors[1:]) != fingerprint(tensors)
+    changed = tensors[0].data.copy()
+    changed[-1] ^= 1
+    other = Tensor(tensors[0].name, tensors[0].type, tensors[0].shape, changed)
+    assert fingerprint([other, *tensors[1:]]) != fingerprint(tensors)
+
+
+def damage_head(path: Path) -> None:
+    with path.open("r+b") as file:
+        file.seek(60)
+        file.write(b"\xff")
+
+
+def damage_size(path: Path) -> None:
+    os.truncate(path, path.stat().st_size - 1)
+
+
+def damage_data(path: Path) -> None:
+    """The first panel of the first matrix, as a layout that changed would."""
+    data = bytearray(path.read_bytes())
+    data[packed_file.DATA_ALIGNMENT] ^= 1
+    path.write_bytes(data)
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+@pytest.mark.parametrize("damage", [damage_head, damage_size, damage_data, empty])
+def test_damaged_entry_is_made_anew(tensors, tmp_path, damage, caplog):
+    expected = bytes_of(packed_weights(tensors, tmp_path, 2))
+    damage(entries(tmp_path)[0])
+    with caplog.at_level(logging.WARNING):
+        assert bytes_of(packed_weights(tensors, tmp_path, 2)) == expected
+    assert "made anew" in caplog.text
+    caplog.clear()
+    packed_weights(tensors, tmp_path, 2)
+    assert caplog.text == ""
+
+
+def test_full_disk_packs_into_memory(tensors, tmp_path, monkeypatch, caplog):
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with caplog.at_level(logging.WARNING):
+        matrices = packed_weights(tensors, tmp_path, 2)
+    assert "No space left" in caplog.text
+    assert entries(tmp_path) == []
+    assert bytes_of(matrices) == bytes_of(packed_weights(tensors, None, 1))
+
+
+def test_interrupted_write_leaves_nothing(tensors, tmp_path, monkeypatch):
+    def interrupted(handle, data):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(os, "write", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        packed_weights(tensors, tmp_path, 2)
+    assert entries(tmp_path) == []
+
+
+def test_cache_that_is_a_file_packs_into_memory(tensors, tmp_path, caplog):
+    (tmp_path / "packed").write_text("in the way")
+    assert packed_weights(tensors, tmp_path, 1).keys() == {tensor.name for tensor in tensors}
+    assert "not kept" in caplog.text
+
+
+def test_old_entries_and_leftovers_are_removed(tmp_path, monkeypatch):
+    ages = {"new.bin": 0, "week.bin": 7, "old.bin": 31, "a.bin.x.partial": 2, "b.bin.x.partial": 0}
+    for name, days in ages.items():
+        (tmp_path / name).write_bytes(b"x" * 10)
+        then = time.time() - days * 86400 - 60
+        os.utime(tmp_path / name, (then, then))
+    clean(tmp_path, keep=tmp_path / "new.bin")
+    assert {path.name for path in tmp_path.iterdir()} == {"new.bin", "week.bin", "b.bin.x.partial"}
+    monkeypatch.setattr(packing, "KEPT_BYTES", 15)
+    clean(tmp_path, keep=tmp_path / "new.bin")
+    assert (tmp_path / "new.bin").exists()
+    assert not (tmp_path / "week.bin").exists()
+
+
+def test_pages_are_dropped_from_files_only(tmp_path):
+    path = tmp_path / "data"
+    path.write_bytes(bytes(range(256)) * 64)
+    mapped, held = map_file(path), np.arange(16384, dtype=np.uint8)
+    for data in (mapped[100:], held[100:]):
+        before = data.copy()
+        drop_pages(data)
+        np.testing.assert_array_equal(data, before)
+
+
+def test_nothing_to_pack(tmp_path):
+    assert packed_weights([], tmp_path, 1) == {}
+    assert contents_of([]).entries == ()
