@@ -18,7 +18,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from pyrite.graph.ops import Add, Gate, Graph, Linear, Op, RmsNorm, Softcap, View
-from pyrite.graph.rewrite import is_whole, operands
+from pyrite.graph.rewrite import operands
 
 ALIGNMENT = 16  # columns: a cache line of float32
 OUTSIDE = -1  # the column of the result
@@ -72,13 +72,10 @@ def elementwise(op: Op) -> tuple[View, ...]:
 def reused(graph: Graph, index: int, last: dict[int, int]) -> int | None:
     """The value whose columns op `index` may write to, by the aliasing rule."""
     op = graph.ops[index]
-    output = graph.values[op.output]
     for view in elementwise(op):
-        value = graph.values[view.value]
-        same = is_whole(graph, view) and (value.width, value.rows) == (output.width, output.rows)
+        same = graph.values[view.value].width == graph.values[op.output].width
         once = sum(other.value == view.value for other in operands(op)) == 1
-        inside = graph.result not in (view.value, op.output)
-        if same and once and inside and last[view.value] == index:
+        if same and once and view.value != graph.result and last[view.value] == index:
             return view.value
     return None
 

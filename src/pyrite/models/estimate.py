@@ -1,0 +1,71 @@
+"""How many bytes a model takes once it runs, known before any of its weights are read.
+
+Where memory comes from and how much is left is the caller's knowledge (`pyrite.memory`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyrite.errors import CapacityError
+from pyrite.formats.checkpoint import Tensor
+from pyrite.graph.plan import Plan
+
+KEY_BYTES = 2  # keys and values are kept in 16 bits
+FLOAT_BYTES = 4
+MIB = 1 << 20
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryEstimate:
+    """Bytes. Weights count once: packed or as the file has them, one copy is in use."""
+
+    weights: int
+    keys_and_values: int
+    activations: int  # the arena and the logits of one batch
+
+    @property
+    def total(self) -> int:
+        return self.weights + self.keys_and_values + self.activations
+
+
+def kv_bytes_per_token(plan: Plan) -> int:
+    """Keys and values of one token in all layers."""
+    layers = zip(plan.key_heads, plan.head_widths, strict=True)
+    return sum(2 * heads * width * KEY_BYTES for heads, width in layers)
+
+
+def estimate_memory(
+    plan: Plan,
+    weights: Mapping[str, Tensor],
+    *,
+    kv_tokens: int,
+    max_tokens: int,
+    max_outputs: int = 1,
+) -> MemoryEstimate:
+    """`kv_tokens`: tokens whose keys and values are kept; the other two are of one batch."""
+    arena = max_tokens * plan.arena_columns * FLOAT_BYTES
+    return MemoryEstimate(
+        weights=sum(tensor.data.nbytes for tensor in weights.values()),
+        keys_and_values=kv_tokens * kv_bytes_per_token(plan),
+        activations=arena + max_outputs * plan.vocabulary * FLOAT_BYTES,
+    )
+
+
+def require_memory(estimate: MemoryEstimate, available: int | None) -> None:
+    """CapacityError when `available` bytes are too few; None (nobody knows) refuses nothing."""
+    if available is None or estimate.total <= available:
+        return
+    parts = (
+        f"{_mib(estimate.weights)} for weights, {_mib(estimate.keys_and_values)} for keys and"
+        f" values, {_mib(estimate.activations)} for activations"
+    )
+    raise CapacityError(
+        f"the model needs {_mib(estimate.total)} ({parts}); {_mib(available)} are available",
+        hint="load it with a smaller context, take a file with fewer bits a weight, or free memory",
+    )
+
+
+def _mib(count: int) -> str:
+    return f"{-(-count // MIB)} MiB"
