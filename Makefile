@@ -5,6 +5,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PROMPT ?=
 MODEL ?= smollm2
+FUZZ_SECONDS ?= 300
 
 .PHONY: chat setup native test lint format bench fuzz sanitize clean
 
@@ -34,6 +35,9 @@ chat: $(VENV)/.native
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest
+
+fuzz: $(VENV)/.dev
+	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python tools/fuzz.py
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -52,7 +52,7 @@ def tokenizer_data(draw) -> TokenizerData:
     )
 
 
-@settings(max_examples=1500, deadline=None, derandomize=True)
+@settings(max_examples=1500)
 @given(data=tokenizer_data(), text=st.binary(max_size=120), special=st.booleans())
 def test_any_data_and_any_text(data, text, special):
     try:
@@ -66,7 +66,7 @@ def test_any_data_and_any_text(data, text, special):
     assert all(0 <= stop < tokenizer.vocab_size for stop in tokenizer.stop_ids)
 
 
-@settings(max_examples=1000, deadline=None, derandomize=True)
+@settings(max_examples=1000)
 @given(text=st.binary(max_size=200), name=st.sampled_from(native.splitter_names().split(", ")))
 def test_any_bytes_are_cut_into_words(text, name):
     ends = native.word_ends(text, name).tolist()

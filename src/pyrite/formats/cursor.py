@@ -57,7 +57,8 @@ class Cursor:
         value = int(self.number(code, field))
         if value * least_bytes > self.remaining:
             problem = f"{value} at byte {at} would need {value * least_bytes} bytes or more"
-            raise self.fail(field, f"{problem}, and {self.remaining} follow", TRUNCATED)
+            left = f"{self.remaining} are left of {len(self.data)}"
+            raise self.fail(field, f"{problem}, and {left}", TRUNCATED)
         if value > limit:
             raise self.fail(field, f"{value} at byte {at}: at most {limit} are read")
         return value

@@ -22,6 +22,7 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
 _HINTS: tuple[tuple[str, str], ...] = (
     ("a Git LFS pointer", "run `git lfs pull` in its folder"),
     ("an HTML page", "the download gave a page instead of the file; fetch it again"),
+    ("the first", "the download did not finish; fetch it again"),
     ("nothing but zeros", "the download did not finish; fetch it again"),
     ("a safetensors file", "give the folder that holds it and its config.json"),
     ("a GGML file", "convert the model to GGUF again"),
@@ -30,6 +31,8 @@ _HINTS: tuple[tuple[str, str], ...] = (
 
 def appearance(start: bytes, size: int) -> str:
     """What a file of `size` bytes looks like whose first bytes (512 are enough) are `start`."""
+    if size < 4 and b"GGUF".startswith(start):
+        return f"the first {size} bytes of a GGUF file"
     for signature, name in _SIGNATURES:
         if start.startswith(signature):
             return name
