@@ -1,26 +1,23 @@
 """Models against independent implementations: logits, hidden states, greedy text.
 
-A backend is a row of BACKENDS with its tolerance, as a multiple of one standard deviation of the
-logits. The golden logits are float32 and differ from their own float64 run by 7e-6 at most, of a
-deviation near 1; the README beside them asks 1e-4 of a float32 engine.
+Each test runs on every backend of `rows`, within that backend's tolerance.
 """
 
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from rows import Row, assert_close, prepare
 
-from pyrite.backends.base import Backend
-from pyrite.backends.reference import ReferenceBackend
 from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.compile import compile_plan
 from pyrite.graph.ops import Add, Embed, RmsNorm
-from pyrite.models.registry import build_graph, build_plan, read_config
+from pyrite.models.registry import build_graph, read_config
 from steps import Part, greedy_ids, make_batch, num_pages, sequence_logits
 
 TINY = (
@@ -43,39 +40,6 @@ REAL = {
     "smollm2": "smollm2_135m_q4_1",
     "gemma3": "gemma3_270m_q4_k_m",
 }
-
-
-@dataclass(frozen=True)
-class Row:
-    name: str
-    backend: Backend
-    tolerance: float  # on tiny models' logits, in standard deviations of them
-    logprob_tolerance: float  # on real models
-
-
-BACKENDS = (Row("reference", ReferenceBackend(), 3e-5, 2e-4),)
-
-
-@pytest.fixture(params=BACKENDS, ids=lambda row: row.name)
-def row(request) -> Row:
-    return request.param
-
-
-def prepare(row: Row, checkpoint, *, tokens: int = 64, plan=None):
-    return row.backend.prepare(
-        plan or build_plan(checkpoint),
-        checkpoint.tensors,
-        num_pages=num_pages(tokens),
-        max_tokens=tokens,
-        num_threads=1,
-        precision="default",
-    )
-
-
-def assert_close(logits, expected, tolerance: float) -> None:
-    assert logits.shape == expected.shape
-    worst = np.abs(logits - expected).max() / expected.std()
-    assert worst <= tolerance, f"{worst:.3g} standard deviations off, {tolerance:g} allowed"
 
 
 def agreed(margins, tolerance: float) -> int:

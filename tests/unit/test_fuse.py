@@ -140,6 +140,24 @@ def test_a_norm_with_another_reader_stays():
     assert graph.ops[-1] == Linear(2, View(1, 0, 8), ("w",), (None,), residual=View(1, 0, 8))
 
 
+def test_a_capped_projection_takes_no_residual():
+    """The cap would take in what was added; the second round is the one that meets it."""
+    builder = GraphBuilder()
+    x = builder.embed("table", 4, 8)
+    capped = builder.softcap(builder.linear(x, "w", 8), 2.0)
+    graph = fuse(fuse(builder.finish(builder.add(capped, x))))
+    assert [type(op).__name__ for op in graph.ops] == ["Embed", "Linear", "Add"]
+
+
+def test_a_norm_with_a_residual_joins_no_attention():
+    builder = GraphBuilder()
+    x = builder.embed("table", 4, 8)
+    query = builder.add(builder.norm(x, Norm("norm", 1e-5), group=4), x)
+    mixed = builder.attention(query, x, x, layer=0, head_width=4, scale=1.0)
+    graph = fuse(fuse(builder.finish(builder.linear(mixed, "head", 4))))
+    assert [type(op).__name__ for op in graph.ops] == ["Embed", "RmsNorm", "Attention", "Linear"]
+
+
 def test_a_config_without_passes_is_the_model_as_written(golden: Path):
     checkpoint, plain = model(golden, "gemma3_text")
     assert plain.ops == build_graph(read_config(checkpoint), GraphBuilder()).ops

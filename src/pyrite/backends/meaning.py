@@ -72,7 +72,7 @@ def rotate(x: Floats, rope: Rope, positions: Positions) -> Floats:
 
 def heads(x: Floats, count: int, norm: Norm | None, weights: LazyWeights) -> Floats:
     """(tokens, count * head_width) -> (tokens, count, head_width), each head normalised."""
-    split = x.reshape(len(x), count, -1)
+    split = x.reshape(len(x), count, x.shape[1] // count)
     return split if norm is None else rms_norm(split, norm, weights)
 
 

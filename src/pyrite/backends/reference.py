@@ -130,7 +130,8 @@ class _Step:
 
     def rms_norm(self, op: RmsNorm) -> Floats:
         x = self.load(op.input)
-        groups = x.reshape(len(x), -1, op.group or x.shape[1])
+        group = op.group or x.shape[1]
+        groups = x.reshape(len(x), x.shape[1] // group, group)
         output = meaning.rms_norm(groups, op.norm, self.weights).reshape(x.shape)
         return output if op.residual is None else output + self.load(op.residual)
 
@@ -140,7 +141,7 @@ class _Step:
 
     def rotate(self, op: Rotate) -> Floats:
         x = self.load(op.input)
-        split = x.reshape(len(x), -1, op.head_width)
+        split = x.reshape(len(x), x.shape[1] // op.head_width, op.head_width)
         return meaning.rotate(split, op.rope, self.batch.positions).reshape(x.shape)
 
     def gate(self, op: Gate) -> Floats:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
+from pyrite.errors import FormatError
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.ops import Activation, Rope, View
 
@@ -20,6 +21,11 @@ MAX_VOCABULARY = 1 << 22
 MAX_CONTEXT = 1 << 25  # tokens
 MIN_THETA = 2.0
 MAX_THETA = 1e12
+
+
+def check_heads(heads: int, key_heads: int) -> None:
+    if heads % key_heads:
+        raise FormatError(f"{heads} heads over {key_heads} key heads: must be a multiple")
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,6 +77,7 @@ class Family:
     local_theta: float = 0.0  # of layers with a window; 0: the same as the others'
     window: int = 0  # where the file does not say
     window_pattern: int = 0
+    late_windows: bool = False  # config.json may give windows to layers from max_window_layers on
     tied: bool = False  # where config.json does not say
     scales_embeddings: bool = False  # by sqrt(width)
     query_bias: bool = False  # always there

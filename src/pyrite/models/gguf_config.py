@@ -53,6 +53,7 @@ def read_gguf_config(checkpoint: Checkpoint, family: Family) -> ModelConfig:
         feed_forward_bias="blk.0.ffn_up.bias" in checkpoint.tensors,
         head_norms=family.head_norms,
     )
+    limits.check_heads(config.heads, config.key_heads)
     keys.refuse_unread("the file", HARMLESS)
     return config
 
@@ -135,6 +136,8 @@ def _scaling(keys: Fields, width: int) -> RopeScaling | None:
         "yarn",
         factor,
         original_context=original,
+        beta_fast=keys.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0),
+        beta_slow=keys.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0),
         attention_factor=attention * (0.1 * math.log(factor) + 1.0),
     )
 

@@ -74,6 +74,7 @@ def read_hub_config(checkpoint: Checkpoint, family: Family) -> ModelConfig:
         feed_forward_bias=keys.boolean("mlp_bias", False),
         head_norms=family.head_norms,
     )
+    limits.check_heads(config.heads, config.key_heads)
     keys.refuse_unread("config.json", HARMLESS)
     return config
 
@@ -133,8 +134,9 @@ def _windowed(keys: Fields, family: Family, num_layers: int) -> tuple[bool, ...]
     types = keys.sequence("layer_types", num_layers)
     if types is None:
         return older
+    has_windows = family.late_windows or family.window_pattern > 0
     for kind in types:
-        if kind not in ("full_attention", "sliding_attention"):
+        if kind != "full_attention" and not (has_windows and kind == "sliding_attention"):
             raise UnsupportedError(f"layer_types holds {str(kind)[:60]!r}: not executed here")
     return tuple(kind == "sliding_attention" for kind in types)
 
@@ -143,6 +145,8 @@ def _windowed_by_older_keys(keys: Fields, family: Family, num_layers: int) -> tu
     if family.window_pattern:
         period = _period(keys, family)
         return tuple((index + 1) % period != 0 for index in range(num_layers))
+    if not family.late_windows:
+        return (False,) * num_layers
     used = keys.boolean("use_sliding_window", False)
     first = keys.integer("max_window_layers", 0, limits.MAX_LAYERS, num_layers)
     return tuple(used and index >= first for index in range(num_layers))

@@ -8,4 +8,10 @@ from __future__ import annotations
 from pyrite.models import llama
 from pyrite.models.config import Family
 
-QWEN2 = Family(name="qwen2", layer=llama.layer, activation="silu", query_bias=True)
+QWEN2 = Family(
+    name="qwen2",
+    layer=llama.layer,
+    activation="silu",
+    query_bias=True,
+    late_windows=True,
+)
