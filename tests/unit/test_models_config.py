@@ -119,6 +119,13 @@ def test_frequency_factors_of_gguf(gguf):
     np.testing.assert_allclose(inverse_frequencies(rope), plain / factors, rtol=1e-6)
 
 
+def test_frequency_factors_and_scaling_together(gguf):
+    tensor = Tensor("rope_freqs.weight", "F32", (32,), np.ones(32, np.float32).view(np.uint8))
+    scaled = changed(gguf, rope__scaling__type="linear", rope__scaling__factor=4.0)
+    with pytest.raises(UnsupportedError, match=r"rope_freqs\.weight"):
+        build_plan(replace(scaled, tensors={**gguf.tensors, tensor.name: tensor}))
+
+
 @pytest.mark.parametrize("factors", [np.ones(16), np.zeros(32), np.full(32, np.nan)])
 def test_bad_frequency_factors(gguf, factors):
     data = factors.astype(np.float32)
@@ -135,6 +142,7 @@ def test_bad_frequency_factors(gguf, factors):
         ("llama", {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "'dynamic'"),
         ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0, "warp": 3}}, "warp = 3"),
         ("llama", {"logit_scale": 0.5}, "logit_scale = 0.5"),
+        ("gemma3_text", {"text_config": {}}, "more than text"),
         ("llama", {"quantization_config": {"bits": 4}}, "quantization_config"),
         ("llama", {"use_sliding_window": True}, "use_sliding_window"),
         ("llama", {"layer_types": ["sliding_attention"] * 3}, "sliding_attention"),

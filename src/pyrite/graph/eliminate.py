@@ -29,7 +29,8 @@ def renumbered(graph: Graph, ops: tuple[Op, ...]) -> Graph:
     ids = {op.output: index for index, op in enumerate(ops)}
 
     def moved(view: View) -> View:
-        return replace(view, value=ids[view.value])
+        new = ids[view.value]
+        return view if new == view.value else View(new, view.start, view.width)
 
     values = tuple(replace(graph.values[old], id=new) for old, new in ids.items())
     placed = tuple(map_operands(replace(op, output=ids[op.output]), moved) for op in ops)

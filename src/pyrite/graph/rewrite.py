@@ -1,6 +1,6 @@
 """What passes share: who writes a value, who reads it, and replacing operations and operands.
 
-Knows records only by their fields: an operand is any field that holds a View.
+Knows records only by their fields: an operand is any field of type View.
 """
 
 from __future__ import annotations
@@ -8,19 +8,28 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
+from typing import get_args
 
 from pyrite.graph.ops import Graph, Norm, Op, Value, View
 
+# Names of the fields that hold a View, or a View or nothing.
+OPERAND_FIELDS: Mapping[type, tuple[str, ...]] = {
+    kind: tuple(field.name for field in fields(kind) if str(field.type).startswith("View"))
+    for kind in get_args(Op)
+}
+
 
 def operands(op: Op) -> tuple[View, ...]:
-    found = (getattr(op, field.name) for field in fields(op))
-    return tuple(item for item in found if isinstance(item, View))
+    found = (getattr(op, name) for name in OPERAND_FIELDS[type(op)])
+    return tuple(view for view in found if view is not None)
 
 
 def map_operands(op: Op, change: Callable[[View], View]) -> Op:
-    found = {field.name: getattr(op, field.name) for field in fields(op)}
-    changed = {name: change(item) for name, item in found.items() if isinstance(item, View)}
-    return replace(op, **changed)  # type: ignore[arg-type]
+    """The same op where `change` gives every view back, else a copy with the new ones."""
+    found = {name: getattr(op, name) for name in OPERAND_FIELDS[type(op)]}
+    moved = {name: change(view) for name, view in found.items() if view is not None}
+    differ = {name: view for name, view in moved.items() if view is not found[name]}
+    return replace(op, **differ) if differ else op  # type: ignore[arg-type]
 
 
 def weights(op: Op) -> tuple[str, ...]:

@@ -104,7 +104,10 @@ def _ropes(keys: Fields, checkpoint: Checkpoint, family: Family, head_width: int
     if width % 2:
         raise FormatError(f"{keys.prefix}rope.dimension_count = {width}: must be even")
     theta = keys.number("rope.freq_base", limits.MIN_THETA, limits.MAX_THETA, family.theta)
-    scaling = _scaling(keys, width) or _factors(checkpoint, width)
+    scaling, factors = _scaling(keys, width), _factors(checkpoint, width)
+    if scaling is not None and factors is not None:
+        raise UnsupportedError(f"both {keys.prefix}rope.scaling and {FREQUENCY_FACTORS} are there")
+    scaling = scaling or factors
     whole = Rope(theta, width, family.gguf_rope_layout, scaling)
     if family.local_theta == 0:
         return _Ropes(whole, whole)

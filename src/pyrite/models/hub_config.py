@@ -45,6 +45,11 @@ HARMLESS = frozenset(
 
 def read_hub_config(checkpoint: Checkpoint, family: Family) -> ModelConfig:
     keys = Fields(checkpoint.metadata)
+    if keys.group("text_config") is not None:
+        raise UnsupportedError(
+            f"config.json of {checkpoint.architecture} describes more than text (text_config)",
+            hint="take the text model alone",
+        )
     num_layers = keys.integer("num_hidden_layers", 1, limits.MAX_LAYERS)
     width = keys.integer("hidden_size", 1, limits.MAX_WIDTH)
     heads = keys.integer("num_attention_heads", 1, limits.MAX_HEADS)

@@ -10,8 +10,8 @@ from pyrite.quant.formats import FORMATS, require_executed
 
 SHOWN = 8  # names in one message
 
-# Tables that a model computes from its configuration, or that `config` has read.
-COMPUTED = (".rotary_emb.inv_freq", "rope_freqs.weight")
+# A table of hub files that follows from the configuration, and one of GGUF that is part of it.
+COMPUTED = {"safetensors": ".rotary_emb.inv_freq", "gguf": "rope_freqs.weight"}
 
 Shape = tuple[int, ...]
 
@@ -23,7 +23,7 @@ def check_tensors(checkpoint: Checkpoint, weights: Mapping[str, Shape], *, tied:
     left = [
         f"{name} {tensor.shape}"
         for name, tensor in tensors.items()
-        if name not in weights and not _is_spare(tensor, tensors, tied)
+        if name not in weights and not _is_spare(tensor, checkpoint, tied)
     ]
     wrong = [
         f"{name} is {tensors[name].shape} and must be {shape}"
@@ -51,11 +51,11 @@ def _check_type(tensor: Tensor) -> None:
     require_executed(tensor.type, tensor.name)
 
 
-def _is_spare(tensor: Tensor, tensors: Mapping[str, Tensor], tied: bool) -> bool:
+def _is_spare(tensor: Tensor, checkpoint: Checkpoint, tied: bool) -> bool:
     """Harmless to leave unread: a computed table, or a copy of the tied embedding table."""
-    if tensor.name.endswith(COMPUTED):
+    if tensor.name.endswith(COMPUTED[checkpoint.format]):
         return True
-    table = tensors.get("token_embd.weight")
+    table = checkpoint.tensors.get("token_embd.weight")
     return (
         tied
         and tensor.name == "output.weight"
