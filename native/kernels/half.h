@@ -6,7 +6,7 @@
 
 namespace pyrite {
 
-inline float float_from_half(uint16_t half) {
+static inline float float_from_half(uint16_t half) {
   const uint32_t sign = uint32_t(half & 0x8000) << 16;
   const uint32_t rest = half & 0x7fff;
   if (rest >= 0x7c00) return std::bit_cast<float>(sign | 0x7f800000 | (rest & 0x3ff) << 13);
@@ -15,7 +15,7 @@ inline float float_from_half(uint16_t half) {
   return std::bit_cast<float>(sign | std::bit_cast<uint32_t>(value));
 }
 
-inline uint16_t half_from_float(float value) {
+static inline uint16_t half_from_float(float value) {
   const uint32_t bits = std::bit_cast<uint32_t>(value);
   const uint16_t sign = uint16_t(bits >> 16 & 0x8000);
   const uint32_t rest = bits & 0x7fffffff;

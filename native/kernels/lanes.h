@@ -12,6 +12,11 @@
 //   keep(a, low, high, b)   a in lanes low .. high, b elsewhere
 //   power2(n)               2^n for whole n in [-126, 127]
 
+// Not left to the compiler: a call would put lanes into memory and load constants anew.
+#if !defined(PYRITE_INLINE)
+#define PYRITE_INLINE [[gnu::always_inline]] inline
+#endif
+
 #if defined(__AVX512F__)
 #include "kernels/lanes_avx512.h"
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
@@ -20,13 +25,13 @@
 #include "kernels/lanes_portable.h"
 #endif
 
-inline Lanes operator+(Lanes a, Lanes b) { return add(a, b); }
-inline Lanes operator-(Lanes a, Lanes b) { return subtract(a, b); }
-inline Lanes operator*(Lanes a, Lanes b) { return multiply(a, b); }
-inline Lanes operator/(Lanes a, Lanes b) { return divide(a, b); }
+PYRITE_INLINE Lanes operator+(Lanes a, Lanes b) { return add(a, b); }
+PYRITE_INLINE Lanes operator-(Lanes a, Lanes b) { return subtract(a, b); }
+PYRITE_INLINE Lanes operator*(Lanes a, Lanes b) { return multiply(a, b); }
+PYRITE_INLINE Lanes operator/(Lanes a, Lanes b) { return divide(a, b); }
 
 // ((lane i + lane i + 8) + ...): halves folded together, four times.
-inline float sum(Lanes a) {
+PYRITE_INLINE float sum(Lanes a) {
   float lane[16];
   store(lane, a);
   for (int half = 8; half > 0; half /= 2) {
@@ -38,7 +43,7 @@ inline float sum(Lanes a) {
 // e^x to 2 ulp. x is brought into [-87.3, 88.3] first, so there is no infinity and no zero; e^0 is 1
 // exactly; NaN stays NaN. With n = round(x / ln 2) and r = x - n ln 2, |r| <= 0.35, e^r is its Taylor
 // series to r^7, whose next term is below 6e-9.
-inline Lanes exponential(Lanes x) {
+PYRITE_INLINE Lanes exponential(Lanes x) {
   x = maximum(broadcast(-87.3f), minimum(broadcast(88.3f), x));
   const Lanes n = round_even(x * broadcast(1.44269504f));
   Lanes r = fused(n, broadcast(-0.693359375f), x);    // ln 2 in two parts; the first has few bits,
@@ -55,6 +60,6 @@ inline Lanes exponential(Lanes x) {
 }
 
 // tanh x = 1 - 2 / (e^2x + 1)
-inline Lanes hyperbolic_tangent(Lanes x) {
+PYRITE_INLINE Lanes hyperbolic_tangent(Lanes x) {
   return broadcast(1.0f) - broadcast(2.0f) / (exponential(x + x) + broadcast(1.0f));
 }

@@ -4,82 +4,82 @@ struct Lanes {
   __m256 low, high;
 };
 
-inline Lanes load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
-inline void store(float* to, Lanes a) {
+PYRITE_INLINE Lanes load(const float* from) { return {_mm256_loadu_ps(from), _mm256_loadu_ps(from + 8)}; }
+PYRITE_INLINE void store(float* to, Lanes a) {
   _mm256_storeu_ps(to, a.low);
   _mm256_storeu_ps(to + 8, a.high);
 }
-inline Lanes load_part(const float* from, int count) {
+PYRITE_INLINE Lanes load_part(const float* from, int count) {
   float lane[16] = {};
   for (int i = 0; i < count; ++i) lane[i] = from[i];
   return load(lane);
 }
-inline void store_part(float* to, Lanes a, int count) {
+PYRITE_INLINE void store_part(float* to, Lanes a, int count) {
   float lane[16];
   store(lane, a);
   for (int i = 0; i < count; ++i) to[i] = lane[i];
 }
-inline Lanes load_half(const uint16_t* from) {
+PYRITE_INLINE Lanes load_half(const uint16_t* from) {
   const __m128i* half = reinterpret_cast<const __m128i*>(from);
   return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};
 }
-inline void store_half(uint16_t* to, Lanes a) {
+PYRITE_INLINE void store_half(uint16_t* to, Lanes a) {
   __m128i* half = reinterpret_cast<__m128i*>(to);
   _mm_storeu_si128(half, _mm256_cvtps_ph(a.low, _MM_FROUND_TO_NEAREST_INT));
   _mm_storeu_si128(half + 1, _mm256_cvtps_ph(a.high, _MM_FROUND_TO_NEAREST_INT));
 }
-inline Lanes broadcast(float value) {
+PYRITE_INLINE Lanes broadcast(float value) {
   const __m256 all = _mm256_set1_ps(value);
   return {all, all};
 }
 
-inline Lanes add(Lanes a, Lanes b) {
+PYRITE_INLINE Lanes add(Lanes a, Lanes b) {
   return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
 }
-inline Lanes subtract(Lanes a, Lanes b) {
+PYRITE_INLINE Lanes subtract(Lanes a, Lanes b) {
   return {_mm256_sub_ps(a.low, b.low), _mm256_sub_ps(a.high, b.high)};
 }
-inline Lanes multiply(Lanes a, Lanes b) {
+PYRITE_INLINE Lanes multiply(Lanes a, Lanes b) {
   return {_mm256_mul_ps(a.low, b.low), _mm256_mul_ps(a.high, b.high)};
 }
-inline Lanes divide(Lanes a, Lanes b) {
+PYRITE_INLINE Lanes divide(Lanes a, Lanes b) {
   return {_mm256_div_ps(a.low, b.low), _mm256_div_ps(a.high, b.high)};
 }
-inline Lanes fused(Lanes a, Lanes b, Lanes c) {
+PYRITE_INLINE Lanes fused(Lanes a, Lanes b, Lanes c) {
   return {_mm256_fmadd_ps(a.low, b.low, c.low), _mm256_fmadd_ps(a.high, b.high, c.high)};
 }
-inline Lanes minimum(Lanes a, Lanes b) {
+PYRITE_INLINE Lanes minimum(Lanes a, Lanes b) {
   return {_mm256_min_ps(a.low, b.low), _mm256_min_ps(a.high, b.high)};
 }
-inline Lanes maximum(Lanes a, Lanes b) {
+PYRITE_INLINE Lanes maximum(Lanes a, Lanes b) {
   return {_mm256_max_ps(a.low, b.low), _mm256_max_ps(a.high, b.high)};
 }
-inline Lanes round_even(Lanes a) {
+PYRITE_INLINE Lanes round_even(Lanes a) {
   constexpr int kNearest = _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC;
   return {_mm256_round_ps(a.low, kNearest), _mm256_round_ps(a.high, kNearest)};
 }
-inline __m256 power2(__m256 n) {
+PYRITE_INLINE __m256 power2(__m256 n) {
   const __m256i biased = _mm256_add_epi32(_mm256_cvtps_epi32(n), _mm256_set1_epi32(127));
   return _mm256_castsi256_ps(_mm256_slli_epi32(biased, 23));
 }
-inline Lanes power2(Lanes n) { return {power2(n.low), power2(n.high)}; }
+PYRITE_INLINE Lanes power2(Lanes n) { return {power2(n.low), power2(n.high)}; }
 
-inline __m256 keep(__m256 a, int low, int high, __m256 b) {
+PYRITE_INLINE __m256 keep(__m256 a, int low, int high, __m256 b) {
   const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
   const __m256i under = _mm256_cmpgt_epi32(_mm256_set1_epi32(low), lane);
   const __m256i over = _mm256_cmpgt_epi32(lane, _mm256_set1_epi32(high));
   return _mm256_blendv_ps(a, b, _mm256_castsi256_ps(_mm256_or_si256(under, over)));
 }
-inline Lanes keep(Lanes a, int low, int high, Lanes b) {
+PYRITE_INLINE Lanes keep(Lanes a, int low, int high, Lanes b) {
   return {keep(a.low, low, high, b.low), keep(a.high, low - 8, high - 8, b.high)};
 }
-inline float largest(Lanes a) {
+PYRITE_INLINE float largest(Lanes a) {
   const __m256 eight = _mm256_max_ps(a.low, a.high);
   __m128 four = _mm_max_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   four = _mm_max_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_max_ss(four, _mm_movehdup_ps(four)));
 }
-inline bool finite(Lanes a) {
+PYRITE_INLINE bool finite(Lanes a) {
   const __m256 low = _mm256_sub_ps(a.low, a.low);
   const __m256 high = _mm256_sub_ps(a.high, a.high);
   const __m256 zero = _mm256_setzero_ps();

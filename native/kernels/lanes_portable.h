@@ -5,80 +5,80 @@ struct Lanes {
 };
 
 template <class Of>
-inline Lanes each_lane(Of of) {
+PYRITE_INLINE Lanes each_lane(Of of) {
   Lanes out;
   for (int i = 0; i < 16; ++i) out.v[i] = of(i);
   return out;
 }
 
-inline Lanes load(const float* from) {
+PYRITE_INLINE Lanes load(const float* from) {
   return each_lane([&](int i) { return from[i]; });
 }
-inline void store(float* to, Lanes a) {
+PYRITE_INLINE void store(float* to, Lanes a) {
   for (int i = 0; i < 16; ++i) to[i] = a.v[i];
 }
-inline Lanes load_part(const float* from, int count) {
+PYRITE_INLINE Lanes load_part(const float* from, int count) {
   return each_lane([&](int i) { return i < count ? from[i] : 0.0f; });
 }
-inline void store_part(float* to, Lanes a, int count) {
+PYRITE_INLINE void store_part(float* to, Lanes a, int count) {
   for (int i = 0; i < count; ++i) to[i] = a.v[i];
 }
-inline Lanes load_half(const uint16_t* from) {
+PYRITE_INLINE Lanes load_half(const uint16_t* from) {
   return each_lane([&](int i) { return float_from_half(from[i]); });
 }
-inline void store_half(uint16_t* to, Lanes a) {
+PYRITE_INLINE void store_half(uint16_t* to, Lanes a) {
   for (int i = 0; i < 16; ++i) to[i] = half_from_float(a.v[i]);
 }
-inline Lanes broadcast(float value) {
+PYRITE_INLINE Lanes broadcast(float value) {
   return each_lane([&](int) { return value; });
 }
 
-inline Lanes add(Lanes a, Lanes b) {
+PYRITE_INLINE Lanes add(Lanes a, Lanes b) {
   return each_lane([&](int i) { return a.v[i] + b.v[i]; });
 }
-inline Lanes subtract(Lanes a, Lanes b) {
+PYRITE_INLINE Lanes subtract(Lanes a, Lanes b) {
   return each_lane([&](int i) { return a.v[i] - b.v[i]; });
 }
-inline Lanes multiply(Lanes a, Lanes b) {
+PYRITE_INLINE Lanes multiply(Lanes a, Lanes b) {
   return each_lane([&](int i) { return a.v[i] * b.v[i]; });
 }
-inline Lanes divide(Lanes a, Lanes b) {
+PYRITE_INLINE Lanes divide(Lanes a, Lanes b) {
   return each_lane([&](int i) { return a.v[i] / b.v[i]; });
 }
 // a * b + c; fused where the processor has such an instruction, for a library call would be slow.
-inline Lanes fused(Lanes a, Lanes b, Lanes c) {
+PYRITE_INLINE Lanes fused(Lanes a, Lanes b, Lanes c) {
 #if defined(__FMA__) || defined(__aarch64__)
   return each_lane([&](int i) { return std::fma(a.v[i], b.v[i], c.v[i]); });
 #else
   return each_lane([&](int i) { return a.v[i] * b.v[i] + c.v[i]; });
 #endif
 }
-inline Lanes minimum(Lanes a, Lanes b) {
+PYRITE_INLINE Lanes minimum(Lanes a, Lanes b) {
   return each_lane([&](int i) { return a.v[i] < b.v[i] ? a.v[i] : b.v[i]; });
 }
-inline Lanes maximum(Lanes a, Lanes b) {
+PYRITE_INLINE Lanes maximum(Lanes a, Lanes b) {
   return each_lane([&](int i) { return a.v[i] > b.v[i] ? a.v[i] : b.v[i]; });
 }
 // Adding and taking away 1.5 * 2^23 leaves no room for a fraction; |x| < 2^22.
-inline Lanes round_even(Lanes a) {
+PYRITE_INLINE Lanes round_even(Lanes a) {
   return each_lane([&](int i) { return (a.v[i] + 12582912.0f) - 12582912.0f; });
 }
-inline Lanes power2(Lanes n) {
+PYRITE_INLINE Lanes power2(Lanes n) {
   return each_lane([&](int i) {
     const int32_t whole = n.v[i] == n.v[i] ? int32_t(n.v[i]) : 0;
     return std::bit_cast<float>(uint32_t(whole + 127) << 23);
   });
 }
-inline Lanes keep(Lanes a, int low, int high, Lanes b) {
+PYRITE_INLINE Lanes keep(Lanes a, int low, int high, Lanes b) {
   return each_lane([&](int i) { return i >= low && i <= high ? a.v[i] : b.v[i]; });
 }
-inline float largest(Lanes a) {
+PYRITE_INLINE float largest(Lanes a) {
   float most = a.v[0];
   for (int i = 1; i < 16; ++i) most = a.v[i] > most ? a.v[i] : most;
   return most;
 }
 // Whether every lane is neither NaN nor infinite.
-inline bool finite(Lanes a) {
+PYRITE_INLINE bool finite(Lanes a) {
   bool all = true;
   for (int i = 0; i < 16; ++i) all &= a.v[i] - a.v[i] == 0.0f;
   return all;

@@ -2,19 +2,18 @@
 
 namespace rows {
 
-// Calls visit(column, count) for each run of 16 columns, and for the rest.
+// Calls visit(column, count) for each run of 16 columns; the last one may be shorter. One place
+// that calls, so that the compiler puts `visit` there.
 template <class Visit>
-inline void each_run(int width, Visit visit) {
-  int column = 0;
-  for (; column + 16 <= width; column += 16) visit(column, 16);
-  if (column < width) visit(column, width - column);
+PYRITE_INLINE void each_run(int width, Visit visit) {
+  for (int column = 0; column < width; column += 16) visit(column, std::min(16, width - column));
 }
 
-inline Lanes load_run(const float* from, int count) {
+PYRITE_INLINE Lanes load_run(const float* from, int count) {
   return count == 16 ? load(from) : load_part(from, count);
 }
 
-inline void store_run(float* to, Lanes a, int count) {
+PYRITE_INLINE void store_run(float* to, Lanes a, int count) {
   if (count == 16) {
     store(to, a);
   } else {
@@ -23,36 +22,49 @@ inline void store_run(float* to, Lanes a, int count) {
 }
 
 template <class Of>
-inline void map(int width, const float* a, float* out, Of of) {
+PYRITE_INLINE void map(int width, const float* a, float* out, Of of) {
   each_run(width, [&](int column, int count) {
     store_run(out + column, of(load_run(a + column, count)), count);
   });
 }
 
 template <class Of>
-inline void map(int width, const float* a, const float* b, float* out, Of of) {
+PYRITE_INLINE void map(int width, const float* a, const float* b, float* out, Of of) {
   each_run(width, [&](int column, int count) {
     store_run(out + column, of(load_run(a + column, count), load_run(b + column, count)), count);
   });
 }
 
-inline void normalize(const float* row, const float* weight, float eps, int width, float* out) {
-  Lanes squares = broadcast(0.0f);
-  each_run(width, [&](int column, int count) {
-    const Lanes a = load_run(row + column, count);
-    squares = fused(a, a, squares);
+// Four sums side by side, for one would wait for itself; the order is fixed all the same.
+inline float sum_of_squares(const float* row, int width) {
+  Lanes sums[4] = {broadcast(0.0f), broadcast(0.0f), broadcast(0.0f), broadcast(0.0f)};
+  int column = 0;
+  for (; column + 64 <= width; column += 64) {
+    for (int i = 0; i < 4; ++i) {
+      const Lanes a = load(row + column + 16 * i);
+      sums[i] = fused(a, a, sums[i]);
+    }
+  }
+  each_run(width - column, [&](int rest, int count) {
+    const Lanes a = load_run(row + column + rest, count);
+    sums[0] = fused(a, a, sums[0]);
   });
-  const Lanes factor = broadcast(1.0f / std::sqrt(sum(squares) / float(width) + eps));
+  return sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
+}
+
+inline void normalize(const float* row, const float* weight, float eps, int width, float* out) {
+  const float mean = sum_of_squares(row, width) / float(width);
+  const Lanes factor = broadcast(1.0f / std::sqrt(mean + eps));
   map(width, row, weight, out, [&](Lanes a, Lanes w) { return a * factor * w; });
 }
 
 // x / (1 + e^-x)
-inline Lanes silu(Lanes x) {
+PYRITE_INLINE Lanes silu(Lanes x) {
   return x / (broadcast(1.0f) + exponential(broadcast(0.0f) - x));
 }
 
 // x (1 + tanh u) / 2 = x / (1 + e^-2u), with u = sqrt(2 / pi) (x + 0.044715 x^3)
-inline Lanes gelu_tanh(Lanes x) {
+PYRITE_INLINE Lanes gelu_tanh(Lanes x) {
   const Lanes cubic = fused(x * x, broadcast(0.044715f), broadcast(1.0f)) * x;
   return x / (broadcast(1.0f) + exponential(cubic * broadcast(-1.5957691216f)));
 }
@@ -74,7 +86,7 @@ inline void scale(const float* row, float factor, int width, float* out) {
   map(width, row, out, [&](Lanes a) { return a * all; });
 }
 
-inline Lanes capped(Lanes a, Lanes cap) { return cap * hyperbolic_tangent(a / cap); }
+PYRITE_INLINE Lanes capped(Lanes a, Lanes cap) { return cap * hyperbolic_tangent(a / cap); }
 
 inline void softcap(const float* row, float cap, int width, float* out) {
   const Lanes all = broadcast(cap);

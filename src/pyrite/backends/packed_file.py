@@ -121,7 +121,7 @@ def align(size: int, to: int) -> int:
 
 
 def _write_all(handle: int, slab: Bytes) -> None:
-    left = memoryview(slab)
+    left = slab.data
     while left:
         left = left[os.write(handle, left) :]
 
