@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+
+from pyrite.backends import reference
 
 GOLDEN = Path(__file__).parent / "golden"
 
@@ -35,3 +38,15 @@ def smollm2_path() -> Path:
 @pytest.fixture(scope="session")
 def gemma3_path() -> Path:
     return real_model("PYRITE_TEST_GEMMA3", "gemma-3-270m-q4_k_m.gguf")
+
+
+@pytest.fixture
+def half_pages(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The reference keeps keys and values as the CPU backend does: rounded to float16."""
+    write = reference.Pages.write
+
+    def write_rounded(pages, numbers, slots, k, v):
+        rounded = (part.astype(np.float16).astype(np.float32) for part in (k, v))
+        write(pages, numbers, slots, *rounded)
+
+    monkeypatch.setattr(reference.Pages, "write", write_rounded)

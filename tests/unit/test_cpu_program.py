@@ -9,7 +9,6 @@ import pytest
 
 from plans import VOCABULARY, Model, float_tensor, make_model
 from pyrite._native import program as native
-from pyrite.backends import reference
 from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.errors import BackendError, UnsupportedError
@@ -33,21 +32,6 @@ def prepare(model: Model, *, tokens: int = 256, threads: int = 2, backend=None):
         num_threads=threads,
         precision="default",
     )
-
-
-@pytest.fixture
-def half_pages(monkeypatch):
-    """The reference keeps keys and values as the CPU backend does: in float16."""
-    write = reference.Pages.write
-
-    def write_rounded(self, pages, slots, k, v):
-        write(self, pages, slots, _rounded(k), _rounded(v))
-
-    monkeypatch.setattr(reference.Pages, "write", write_rounded)
-
-
-def _rounded(values):
-    return values.astype(np.float16).astype(np.float32)
 
 
 def token_ids(count: int, seed: int = 1):
