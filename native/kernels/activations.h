@@ -2,8 +2,9 @@
 // Where the parts of a prepared row of activations lie.
 //
 // For each block of 32 columns there is one scale s, and q = round(x / s). With two planes s is the
-// largest |x| / 32639 and q = 256 * high + low with signed bytes; with one plane it is the largest / 127
-// and q is the low byte. Sums of q are kept for zeros and offsets: over the block and its two halves.
+// largest |x| / 32639 and q = 256 * high + low with signed bytes; with one plane it is the largest
+// / 127 and q is the low byte. Sums of q are kept for zeros and offsets: over the block and its two
+// halves.
 
 #include <cstddef>
 #include <cstdint>

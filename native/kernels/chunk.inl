@@ -1,4 +1,4 @@
-// A chunk: up to 256 columns of a panel, widened once into the first cache and then used by every row.
+// A chunk: up to 256 columns of a panel, widened once into the first cache, then used by every row.
 
 namespace product {
 

@@ -14,8 +14,8 @@
 //   fused_once(a, b, c)         a * b + c rounded once, on every instruction set
 //
 // A Dot is a way to multiply: which form of activations it reads (kForm), how it keeps a group of
-// codes between rows (put, kGroupBytes), a row's integers (Row) and its running sum (Sum). `add` takes
-// one group for several rows; `whole` gives the sum of q * code. All give the same integers.
+// codes between rows (put, kGroupBytes), a row's integers (Row) and its running sum (Sum). `add`
+// takes one group for several rows; `whole` gives the sum of q * code. All give the same integers.
 
 #if defined(__AVX512VNNI__)
 #include "kernels/codes_avx512.h"

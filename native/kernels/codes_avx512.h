@@ -71,7 +71,8 @@ struct ByteDot {
   }
   static void put(uint8_t* to, Codes codes) { _mm512_store_si512(to, codes.all); }
   template <int kRows>
-  static void add(Sum* sums, const uint8_t* codes, const Row* rows, int column) {
+  [[gnu::always_inline]] static void add(Sum* sums, const uint8_t* codes, const Row* rows,
+                                         int column) {
     const __m512i code = _mm512_load_si512(codes);
     for (int r = 0; r < kRows; ++r) {
       sums[r].low = _mm512_dpbusd_epi32(sums[r].low, code, broadcast_32(rows[r].low + column));

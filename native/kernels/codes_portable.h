@@ -70,7 +70,8 @@ struct WordDot {
   }
   static void put(uint8_t* to, Codes codes) { std::memcpy(to, codes.v, 64); }
   template <int kRows>
-  static void add(Sum* sums, const uint8_t* codes, const Row* rows, int column) {
+  [[gnu::always_inline]] static void add(Sum* sums, const uint8_t* codes, const Row* rows,
+                                         int column) {
     for (int r = 0; r < kRows; ++r) {
       const int16_t* q = rows[r].words + column;
       for (int i = 0; i < 16; ++i) {

@@ -8,8 +8,8 @@
 
 namespace pyrite {
 
-// Codes of columns [32 * part, 32 * part + 32) of a block, each in a byte, raised so that the type's
-// zero is traits_of(type).zero. IQ4 codes are indices, not values.
+// Codes of columns [32 * part, 32 * part + 32) of a block, each in a byte, raised so that the
+// type's zero is traits_of(type).zero. IQ4 codes are indices, not values.
 void read_codes(WeightType type, const uint8_t* block, int part, uint8_t codes[32]);
 
 // The step bytes of the same columns: traits.step_bytes for each traits.step_columns.

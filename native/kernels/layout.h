@@ -10,10 +10,10 @@
 //   2 bits   group g in bits 2 (g / 2) of vector g % 2
 //   1 bit    group g in bit g of the one vector
 //
-// so that bytes are widened by a shift and a mask on any instruction set, dot products of four bytes
-// (AVX2, VNNI, NEON) run over them as they are, and eight groups are the B tile of AMX. A code of 5, 6
-// or 3 bits is split into a part of 4, 4 or 2 bits and the rest. Parts of one kind lie together:
-// codes, rests, steps of K-quants, float16 scales, each aligned for its loads.
+// so that bytes are widened by a shift and a mask on any instruction set, dot products of four
+// bytes (AVX2, VNNI, NEON) run over them as they are, and eight groups are the B tile of AMX. A
+// code of 5, 6 or 3 bits is split into a part of 4, 4 or 2 bits and the rest. Parts of one kind lie
+// together: codes, rests, steps of K-quants, float16 scales, each aligned for its loads.
 
 #include <cstddef>
 #include <cstdint>
@@ -59,6 +59,11 @@ constexpr WeightTraits traits_of(WeightType type) {
 
 constexpr bool is_nonlinear(WeightType type) {
   return type == WeightType::IQ4_NL || type == WeightType::IQ4_XS;
+}
+
+// Bits of a code once it has been widened.
+constexpr int code_bits(WeightType type) {
+  return is_nonlinear(type) ? 8 : traits_of(type).low_bits + traits_of(type).high_bits;
 }
 
 // The sixteen values of IQ4_NL and IQ4_XS (ggml's table), raised by their zero.

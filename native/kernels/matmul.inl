@@ -17,8 +17,7 @@ constexpr Kernel kernel() {
   if constexpr (kTraits.is_float()) {
     return {kFloats, multiply_floats<kType>};
   } else {
-    using Dot = DotFor<kTraits.low_bits + kTraits.high_bits, kPlaneCount>;
-    return {Dot::kForm, multiply<kType, kPlaneCount>};
+    return {DotFor<code_bits(kType), kPlaneCount>::kForm, multiply<kType, kPlaneCount>};
   }
 }
 

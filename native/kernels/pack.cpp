@@ -119,7 +119,8 @@ struct Affine {
   float step, offset;
 };
 
-// Step and offset of columns [step_columns * s, ...) of block `index`, in dequant's order of operations.
+// Step and offset of columns [step_columns * s, ...) of block `index`, in dequant's order of
+// operations.
 Affine affine_of(WeightType type, const uint8_t* panel, const PanelAreas& areas, int index, int s,
                  int lane) {
   const WeightTraits traits = traits_of(type);

@@ -20,8 +20,8 @@ inline float largest_magnitude(const float* row) {
   return std::bit_cast<float>(most);
 }
 
-// q of a block and its scale. A block with an infinity or NaN gets the scale NaN, which spoils every
-// sum that it is part of: such input must stay in sight.
+// q of a block and its scale. A block with an infinity or NaN gets the scale NaN, which spoils
+// every sum that it is part of: such input must stay in sight.
 inline float quantise(const float* row, float limit, int16_t* q) {
   const float largest = largest_magnitude(row);
   if (!(largest >= kSmallest && largest <= std::numeric_limits<float>::max())) {

@@ -30,9 +30,10 @@ inline Operand<Dot> operand(const uint8_t* data, const ActivationAreas& areas) {
 
 // Adds a chunk's columns to the totals (kRows, 16) of some rows. `kSteps` is the steps of a block.
 template <class Dot, int kSteps, bool kOffset, int kRows>
-inline void tile(const Chunk<Dot>& chunk, int first_block, int num_blocks, int zero,
-                 const Activations& in, const ActivationAreas& areas, int first_row,
-                 float* totals) {
+[[gnu::always_inline]] inline void tile(const Chunk<Dot>& chunk, int first_block, int num_blocks,
+                                        int zero, const Activations& in,
+                                        const ActivationAreas& areas, int first_row,
+                                        float* totals) {
   Operand<Dot> operands[kRows];
   typename Dot::Row rows[kRows];
   Lanes total[kRows];
@@ -104,9 +105,10 @@ using Widen = void (*)(const uint8_t* panel, const PanelAreas& areas, int first_
                        int num_blocks, Chunk<Dot>& chunk);
 
 template <class Dot, int kSteps, bool kOffset>
-void multiply_panel(Widen<Dot> widen, const uint8_t* panel, const PanelAreas& panel_places,
-                    int zero, const Activations& in, const ActivationAreas& places, int first_row,
-                    int num_rows, float* totals) {
+[[gnu::noinline]] void multiply_panel(Widen<Dot> widen, const uint8_t* panel,
+                                      const PanelAreas& panel_places, int zero,
+                                      const Activations& in, const ActivationAreas& places,
+                                      int first_row, int num_rows, float* totals) {
   Chunk<Dot> chunk;
   const int blocks = in.columns / kBlock;
   std::memset(totals, 0, size_t(num_rows) * kPanelRows * sizeof(float));
@@ -122,7 +124,7 @@ template <WeightType kType, int kPlaneCount>
 void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const Activations& in,
               int first_row, int num_rows, float* out, size_t stride) {
   constexpr WeightTraits kTraits = traits_of(kType);
-  using Dot = DotFor<kTraits.low_bits + kTraits.high_bits, kPlaneCount>;
+  using Dot = DotFor<code_bits(kType), kPlaneCount>;
   const PanelAreas panel_places = panel_areas(kType, matrix.columns);
   const ActivationAreas places = activation_areas(in.columns, in.planes, in.forms);
   alignas(64) float totals[kTotalRows * kPanelRows];

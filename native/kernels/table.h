@@ -1,8 +1,8 @@
 #pragma once
-// The contract between the executor and the kernels: packed weights in, sums out. One KernelTable per
-// instruction set holds the same functions, and for the same row each gives the same bits whatever
-// rows or panels are computed beside it: sums go over blocks of 32 columns in ascending order, one lane
-// per output, exact integers inside a block.
+// The contract between the executor and the kernels: packed weights in, sums out. One KernelTable
+// per instruction set holds the same functions, and for the same row each gives the same bits
+// whatever rows or panels are computed beside it: sums go over blocks of 32 columns in ascending
+// order, one lane per output, exact integers inside a block.
 
 #include <cstddef>
 #include <cstdint>
@@ -36,15 +36,15 @@ struct PackedMatrix {
 
 // Packing is portable code and gives the same bytes on every machine.
 size_t packed_panel_bytes(WeightType type, int columns);
-// Packs panels [first_panel, first_panel + num_panels) of the file's row-major data into `destination`,
-// where the first of them goes. Calls for different panels may run at once.
+// Packs panels [first_panel, first_panel + num_panels) of the file's row-major data into
+// `destination`, where the first of them goes. Calls for different panels may run at once.
 void pack_panels(WeightType type, int rows, int columns, const uint8_t* source, int first_panel,
                  int num_panels, uint8_t* destination);
 // One row as float32 (columns), for embedding tables.
 void unpack_row(const PackedMatrix& matrix, int row, float* out);
 
-// What a row of activations is turned into before a product. A kernel says which forms it reads, and
-// a row that feeds several matrices is prepared once with all of them.
+// What a row of activations is turned into before a product. A kernel says which forms it reads,
+// and a row that feeds several matrices is prepared once with all of them.
 enum Form : uint32_t {
   kFloats = 1,  // float32 as it is
   kPlanes = 2,  // 8-bit planes, a scale and sums for each block
