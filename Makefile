@@ -30,8 +30,12 @@ setup: $(VENV)/.native
 
 native: $(VENV)/.native
 
+# The prompt travels in the environment, so that its quotes mean nothing to a shell.
+chat: export PYRITE_PROMPT = $(PROMPT)
 chat: $(VENV)/.native
-	@$(BIN)/pyrite run $(MODEL) $(if $(PROMPT),"$(PROMPT)",)
+	@if [ -n "$$PYRITE_PROMPT" ]; \
+	then $(BIN)/pyrite run $(MODEL) -- "$$PYRITE_PROMPT" </dev/null; \
+	else $(BIN)/pyrite run $(MODEL); fi
 
 test: $(VENV)/.dev
 	$(BIN)/python -m pytest

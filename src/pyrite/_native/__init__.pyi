@@ -1,4 +1,5 @@
 from . import kernels as kernels
+from . import probe as probe
 from . import program as program
 from . import sampling as sampling
 from . import text as text
