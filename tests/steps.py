@@ -54,16 +54,3 @@ def sequence_logits(runner, ids, *, chunk: int | None = None, pages=None, wanted
         rows = [row - start for row in chosen if start <= row < start + len(piece)]
         found.append(runner.run(make_batch([Part(piece, pages, start, rows)])).copy())
     return np.concatenate(found)
-
-
-def greedy_ids(runner, ids, count: int) -> list[int]:
-    """The `count` likeliest next ids, one step at a time over kept keys and values."""
-    pages = list(range(num_pages(len(ids) + count)))
-    found: list[int] = []
-    position, new = 0, list(ids)
-    while len(found) < count:
-        part = Part(new, pages, position, [len(new) - 1])
-        position += len(new)
-        new = [int(runner.run(make_batch([part]))[0].argmax())]
-        found += new
-    return found

@@ -49,7 +49,7 @@ def test_the_first_token_leaves_the_window_after_its_length(golden, row: Row, wi
     ids = prompt(window + 1)
     windowed, whole = (last_rows(row, gemma3(golden, size), ids) for size in (window, 4096))
     assert_close(windowed[:-1], whole[:-1], row.tolerance)
-    assert np.abs(windowed[-1] - whole[-1]).max() > 3 * row.tolerance
+    assert np.abs(windowed[-1] - whole[-1]).max() > 2 * row.tolerance * whole.std()
 
 
 def check_chunks(row: Row, checkpoint: Checkpoint, num_tokens: int, chunk: int) -> None:
