@@ -109,7 +109,7 @@ def _open_gguf(path: Path) -> Checkpoint:
 
 def _only_gguf(folder: Path) -> Path:
     """The one model in a folder of GGUF files: one file, or the first part of one split model."""
-    from pyrite.formats.shards import is_later_part
+    from pyrite.formats.part_names import is_later_part
 
     files = sorted(path for path in folder.glob("*.gguf") if not is_later_part(path))
     if len(files) == 1:

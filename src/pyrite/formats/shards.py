@@ -6,15 +6,14 @@ first holds the model's metadata. Which tensors a model needs is unknown here.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from pyrite.errors import FormatError
 from pyrite.formats.gguf import GgufFile, read_gguf
 from pyrite.formats.metadata import integer
+from pyrite.formats.part_names import PART, part_path
 
-PART = re.compile(r"(?P<stem>.+)-(?P<number>\d{5})-of-(?P<count>\d{5})\.gguf")
 MAX_PARTS = 99999  # what five digits can name
 
 
@@ -38,12 +37,6 @@ def read_parts(opened: GgufFile) -> tuple[GgufFile, ...]:
     return parts
 
 
-def is_later_part(path: Path) -> bool:
-    """Whether the name says: a part, and not the first."""
-    match = PART.fullmatch(path.name)
-    return match is not None and int(match["number"]) > 1
-
-
 def _siblings(opened: GgufFile, count: int) -> list[Path]:
     match = PART.fullmatch(opened.path.name)
     if match is None or int(match["count"]) != count:
@@ -52,7 +45,7 @@ def _siblings(opened: GgufFile, count: int) -> list[Path]:
             hint=f"name the parts NAME-00001-of-{count:05d}.gguf and so on",
         )
     stem, folder = match["stem"], opened.path.parent
-    return [folder / f"{stem}-{number:05d}-of-{count:05d}.gguf" for number in range(1, count + 1)]
+    return [part_path(folder, stem, number, count) for number in range(1, count + 1)]
 
 
 def _check_parts(parts: Sequence[GgufFile], count: int) -> None:
