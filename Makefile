@@ -38,6 +38,7 @@ chat: $(VENV)/.native
 	else $(BIN)/pyrite run $(MODEL); fi
 
 test: $(VENV)/.dev
+	$(BIN)/python tools/fetch_test_models.py
 	$(BIN)/python -m pytest
 
 fuzz: $(VENV)/.dev
