@@ -1,6 +1,6 @@
 """Checks that imports go downward: no layer imports one above it.
 
-Run by `make lint`. The order is the architecture's (ARCHITECTURE.md); a new package gets a row here.
+Run by `make lint`. The order is that of ARCHITECTURE.md; a new package gets a row here.
 """
 
 from __future__ import annotations
