@@ -1,5 +1,6 @@
 #include "text/byte_pair.h"
 
+#include <algorithm>
 #include <bit>
 
 namespace pyrite {
@@ -25,18 +26,47 @@ const uint8_t* as_bytes(std::string_view text) {
   return reinterpret_cast<const uint8_t*>(text.data());
 }
 
+// A merge on its way into the table.
+struct Pending {
+  size_t start;  // of its bytes, in the buffer of its batch
+  size_t left_size;
+  size_t right_size;  // 0: it is not one
+  uint64_t left_hash;
+  uint64_t right_hash;
+  uint64_t joint_hash;
+  int32_t left;
+  int32_t right;
+  Merge merge;
+};
+
+// Appends the bytes of both parts of b"left right".
+Pending read_merge(std::string_view written, std::string& buffer) {
+  Pending pending{};
+  pending.start = buffer.size();
+  const size_t space = written.find(' ', 1);
+  if (space == std::string_view::npos) return pending;
+  if (!read_byte_alphabet(written.substr(0, space), buffer)) return pending;
+  pending.left_size = buffer.size() - pending.start;
+  if (!read_byte_alphabet(written.substr(space + 1), buffer)) return pending;
+  pending.right_size = buffer.size() - pending.start - pending.left_size;
+  return pending;
+}
+
 }  // namespace
 
 bool read_byte_alphabet(std::string_view written, std::string& bytes) {
   static const std::array<int16_t, kAlphabetEnd> alphabet = make_alphabet();
-  const uint8_t* at = as_bytes(written);
-  const uint8_t* end = at + written.size();
-  while (at < end) {
-    uint32_t code = 0;
-    const size_t size = decode_utf8(at, end, code);
-    if (size == 0 || code >= kAlphabetEnd || alphabet[code] < 0) return false;
+  for (size_t at = 0; at < written.size(); ++at) {
+    uint32_t code = uint8_t(written[at]);
+    if (code >= 0x80) {
+      // Two bytes hold the whole alphabet.
+      if (code < 0xC2 || code > 0xDF || ++at == written.size()) return false;
+      const uint8_t next = uint8_t(written[at]);
+      if ((next & 0xC0) != 0x80) return false;
+      code = (code & 0x1F) << 6 | (next & 0x3F);
+    }
+    if (code >= kAlphabetEnd || alphabet[code] < 0) return false;
     bytes.push_back(char(alphabet[code]));
-    at += size;
   }
   return true;
 }
@@ -53,34 +83,56 @@ void PairTable::add(int32_t left, int32_t right, Merge merge) {
   slots_[slot] = {key, merge};
 }
 
-BytePair::BytePair(const Vocabulary& vocabulary, const Splitter& splitter, size_t num_merges,
+BytePair::BytePair(const Vocabulary& vocabulary, const Splitter& splitter, const Strings& merges,
                    int32_t unknown_id)
     : vocabulary_(vocabulary),
       splitter_(splitter),
-      pairs_(num_merges),
+      pairs_(merges.count),
       whole_(vocabulary.size()),
       unknown_id_(unknown_id) {
   for (int byte = 0; byte < 256; ++byte) {
     const uint8_t value = uint8_t(byte);
     byte_ids_[size_t(byte)] = vocabulary.find(&value, 1);
   }
+  constexpr size_t kBatch = 64;
+  for (size_t begin = 0; begin < merges.count; begin += kBatch) {
+    add_merges(merges, begin, std::min(begin + kBatch, merges.count));
+  }
 }
 
-bool BytePair::add_merge(std::string_view written) {
-  const uint32_t rank = rank_++;
-  const size_t space = written.find(' ', 1);
-  if (space == std::string_view::npos) return false;
-  merge_bytes_.clear();
-  if (!read_byte_alphabet(written.substr(0, space), merge_bytes_)) return false;
-  const size_t left_size = merge_bytes_.size();
-  if (!read_byte_alphabet(written.substr(space + 1), merge_bytes_)) return false;
-  const uint8_t* bytes = as_bytes(merge_bytes_);
-  const int32_t left = vocabulary_.find(bytes, left_size);
-  const int32_t right = vocabulary_.find(bytes + left_size, merge_bytes_.size() - left_size);
-  const int32_t merged = vocabulary_.find(bytes, merge_bytes_.size());
-  if (left < 0 || right < 0 || merged < 0) return false;
-  pairs_.add(left, right, {rank, merged});
-  return true;
+// In three passes over a batch, each of which asks for the memory that the next one needs.
+void BytePair::add_merges(const Strings& merges, size_t begin, size_t end) {
+  std::string buffer;
+  std::vector<Pending> batch;
+  for (size_t rank = begin; rank < end; ++rank) {
+    batch.push_back(read_merge(merges[rank], buffer));
+    batch.back().merge.key = uint32_t(rank);
+  }
+  for (Pending& pending : batch) {
+    const uint8_t* bytes = as_bytes(buffer) + pending.start;
+    const size_t size = pending.left_size + pending.right_size;
+    pending.left_hash = hash_bytes(bytes, pending.left_size);
+    pending.right_hash = hash_bytes(bytes + pending.left_size, pending.right_size);
+    pending.joint_hash = hash_bytes(bytes, size);
+    vocabulary_.prefetch(pending.left_hash);
+    vocabulary_.prefetch(pending.right_hash);
+    vocabulary_.prefetch(pending.joint_hash);
+  }
+  for (Pending& pending : batch) {
+    const uint8_t* bytes = as_bytes(buffer) + pending.start;
+    const uint8_t* middle = bytes + pending.left_size;
+    const size_t size = pending.left_size + pending.right_size;
+    pending.left = vocabulary_.find(bytes, pending.left_size, pending.left_hash);
+    pending.right = vocabulary_.find(middle, pending.right_size, pending.right_hash);
+    pending.merge.id = vocabulary_.find(bytes, size, pending.joint_hash);
+    pairs_.prefetch(pending.left, pending.right);
+  }
+  for (const Pending& pending : batch) {
+    const bool dead = pending.right_size == 0 || pending.left < 0 || pending.right < 0 ||
+                      pending.merge.id < 0;
+    num_dead_merges_ += dead;
+    if (!dead) pairs_.add(pending.left, pending.right, pending.merge);
+  }
 }
 
 size_t BytePair::num_missing_bytes() const {

@@ -5,6 +5,7 @@
 
 #include "text/encoder.h"
 #include "text/split.h"
+#include "text/strings.h"
 
 namespace pyrite {
 
@@ -17,6 +18,9 @@ class PairTable {
  public:
   explicit PairTable(size_t count);
   void add(int32_t left, int32_t right, Merge merge);
+  void prefetch(int32_t left, int32_t right) const {
+    __builtin_prefetch(&slots_[slot_of(key_of(left, right))]);
+  }
 
   Merge find(int32_t left, int32_t right) const {
     const uint64_t key = key_of(left, right);
@@ -51,19 +55,20 @@ class PairTable {
 // Byte-level BPE with ranked merges, after a pre-tokenizer.
 class BytePair : public Encoder {
  public:
-  // Both must outlive it. `unknown_id` (or -1: nothing) stands for a byte that has no token.
-  BytePair(const Vocabulary& vocabulary, const Splitter& splitter, size_t num_merges,
+  // Vocabulary and splitter must outlive it. `merges` are as the file has them, b"left right" by
+  // rank. `unknown_id` (or -1: nothing) stands for a byte that has no token.
+  BytePair(const Vocabulary& vocabulary, const Splitter& splitter, const Strings& merges,
            int32_t unknown_id);
 
-  // The next merge by rank, as the file writes it: b"left right". False when one of the two, or what
-  // they make, is not in the vocabulary: such a merge can never apply.
-  bool add_merge(std::string_view written);
+  // Merges of which a part, or what they make, is not in the vocabulary: they never apply.
+  size_t num_dead_merges() const { return num_dead_merges_; }
 
   size_t num_missing_bytes() const;
 
   void encode(const uint8_t* text, size_t size, std::vector<int32_t>& ids) const override;
 
  private:
+  void add_merges(const Strings& merges, size_t begin, size_t end);
   void encode_word(const uint8_t* word, size_t size, Scratch& scratch,
                    std::vector<int32_t>& ids) const;
   void merge_word(const uint8_t* word, size_t size, Scratch& scratch) const;
@@ -74,8 +79,7 @@ class BytePair : public Encoder {
   WholeWords whole_;
   std::array<int32_t, 256> byte_ids_;
   int32_t unknown_id_;
-  uint32_t rank_ = 0;
-  std::string merge_bytes_;
+  size_t num_dead_merges_ = 0;
 };
 
 }  // namespace pyrite

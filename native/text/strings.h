@@ -1,8 +1,21 @@
 #pragma once
 #include <cstddef>
 #include <cstdint>
+#include <string_view>
 
 namespace pyrite {
+
+// Strings in one buffer. Does not own it; the bounds are checked by whoever makes one.
+struct Strings {
+  const uint8_t* data;
+  const int64_t* starts;
+  const int32_t* lengths;
+  size_t count;
+
+  std::string_view operator[](size_t index) const {
+    return {reinterpret_cast<const char*>(data) + starts[index], size_t(lengths[index])};
+  }
+};
 
 // Walks `count` strings, each a little-endian 64-bit length followed by its bytes, and writes where
 // each one's bytes start and its length. Returns the offset after the last string, or -1 when a

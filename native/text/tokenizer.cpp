@@ -45,9 +45,9 @@ std::unique_ptr<Tokenizer> Tokenizer::byte_pair(const TokenizerSource& source,
     made->add_marker(int32_t(i));
   }
   made->vocabulary_.index();
-  auto encoder = std::make_unique<BytePair>(made->vocabulary_, splitter, merges.count,
-                                            source.unknown_id);
-  for (size_t i = 0; i < merges.count; ++i) made->num_dead_merges_ += !encoder->add_merge(merges[i]);
+  auto encoder =
+      std::make_unique<BytePair>(made->vocabulary_, splitter, merges, source.unknown_id);
+  made->num_dead_merges_ = encoder->num_dead_merges();
   made->num_missing_bytes_ = encoder->num_missing_bytes();
   made->encoder_ = std::move(encoder);
   return made;

@@ -8,21 +8,10 @@
 #include "text/encoder.h"
 #include "text/markers.h"
 #include "text/split.h"
+#include "text/strings.h"
 #include "text/vocabulary.h"
 
 namespace pyrite {
-
-// Strings in one buffer. Does not own it; the bounds are checked by whoever makes one.
-struct Strings {
-  const uint8_t* data;
-  const int64_t* starts;
-  const int32_t* lengths;
-  size_t count;
-
-  std::string_view operator[](size_t index) const {
-    return {reinterpret_cast<const char*>(data) + starts[index], size_t(lengths[index])};
-  }
-};
 
 // What a model's file says; only read while a tokenizer is made.
 struct TokenizerSource {

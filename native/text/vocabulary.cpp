@@ -9,6 +9,8 @@ namespace pyrite {
 
 namespace {
 
+constexpr size_t kAhead = 16;  // tokens whose slots are being fetched
+
 constexpr uint64_t kOdd = 0x9E3779B97F4A7C15;
 
 uint64_t fold(uint64_t a, uint64_t b) {
@@ -51,19 +53,27 @@ void Vocabulary::add(std::string_view bytes, Kind kind, bool findable) {
 void Vocabulary::index() {
   mask_ = std::bit_ceil(2 * size() + 1) - 1;
   slots_.assign(mask_ + 1, Slot{0, -1});
-  for (int32_t id = 0; id < int32_t(size()); ++id) {
-    if (!findable_[size_t(id)]) continue;
-    const std::string_view own = bytes(id);
-    const auto* data = reinterpret_cast<const uint8_t*>(own.data());
-    const uint64_t hash = hash_bytes(data, own.size());
-    const uint32_t tag = uint32_t(hash >> 32);
-    size_t slot = hash & mask_;
-    while (slots_[slot].id >= 0) {
-      if (slots_[slot].tag == tag && equals(slots_[slot].id, data, own.size())) break;
-      slot = (slot + 1) & mask_;
-    }
-    slots_[slot] = Slot{tag, id};
+  std::vector<uint64_t> hashes(size() + kAhead);
+  for (size_t id = 0; id < size(); ++id) {
+    const uint8_t* data = bytes_.data() + starts_[id];
+    hashes[id] = hash_bytes(data, starts_[id + 1] - starts_[id]);
   }
+  for (size_t id = 0; id < size(); ++id) {
+    prefetch(hashes[id + kAhead]);
+    if (findable_[id]) insert(int32_t(id), hashes[id]);
+  }
+}
+
+void Vocabulary::insert(int32_t id, uint64_t hash) {
+  const std::string_view own = bytes(id);
+  const auto* data = reinterpret_cast<const uint8_t*>(own.data());
+  const uint32_t tag = uint32_t(hash >> 32);
+  size_t slot = hash & mask_;
+  while (slots_[slot].id >= 0) {
+    if (slots_[slot].tag == tag && equals(slots_[slot].id, data, own.size())) break;
+    slot = (slot + 1) & mask_;
+  }
+  slots_[slot] = Slot{tag, id};
 }
 
 }  // namespace pyrite

@@ -42,10 +42,16 @@ class Vocabulary {
     return {first, starts_[size_t(id) + 1] - starts_[size_t(id)]};
   }
 
+  void prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[hash & mask_]); }
+
   // The findable token of exactly these bytes, or -1.
   int32_t find(const uint8_t* data, size_t size) const {
-    if (size > longest_ || size == 0) return -1;
-    const uint64_t hash = hash_bytes(data, size);
+    return size > longest_ ? -1 : find(data, size, hash_bytes(data, size));
+  }
+
+  // The same, with hash_bytes(data, size) known. Where many are sought, `prefetch` a few of them
+  // ahead: the table is larger than the near caches.
+  int32_t find(const uint8_t* data, size_t size, uint64_t hash) const {
     const uint32_t tag = uint32_t(hash >> 32);
     for (size_t slot = hash & mask_; slots_[slot].id >= 0; slot = (slot + 1) & mask_) {
       if (slots_[slot].tag == tag && equals(slots_[slot].id, data, size)) return slots_[slot].id;
@@ -58,6 +64,8 @@ class Vocabulary {
     uint32_t tag;
     int32_t id;  // -1: free
   };
+
+  void insert(int32_t id, uint64_t hash);
 
   bool equals(int32_t id, const uint8_t* data, size_t size) const {
     const std::string_view own = bytes(id);

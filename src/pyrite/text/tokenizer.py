@@ -15,9 +15,11 @@ from __future__ import annotations
 
 import hashlib
 import logging
+import operator
 import re
 from collections.abc import Sequence
 from functools import cached_property
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +53,8 @@ STOP_NAMES = (
     "<EOT>",
     "</s>",
 )
+
+Number = TypeVar("Number", np.int32, np.float32)
 
 _BYTE_PIECE = re.compile(rb"<0x[0-9A-F]{2}>")
 
@@ -199,9 +203,10 @@ class Tokenizer:
         return bool(self._kinds[self._checked_id(token_id)] in (CONTROL, UNKNOWN))
 
     def _checked_id(self, token_id: int) -> int:
-        if not 0 <= token_id < self.vocab_size:
-            raise ParameterError("token id", token_id, f"from 0 to {self.vocab_size - 1}")
-        return int(token_id)
+        index = operator.index(token_id)
+        if not 0 <= index < self.vocab_size:
+            raise ParameterError("token id", index, f"from 0 to {self.vocab_size - 1}")
+        return index
 
     def _checked(self, ids: Sequence[int] | NDArray[np.integer]) -> NDArray[np.int32]:
         given = np.asarray(ids)
@@ -220,8 +225,8 @@ def _utf8(text: str) -> bytes:
         raise ParameterError(
             "text",
             text[error.start : error.start + 1],
-            f"text: there is half of a surrogate pair at position {error.start}",
-            hint="a string was cut inside a character; cut it elsewhere",
+            f"whole characters: half of a surrogate pair stands at position {error.start}",
+            hint="a string was cut inside a character",
         ) from None
 
 
@@ -261,9 +266,14 @@ def _sentence_piece(data: TokenizerData, kinds: NDArray[np.int32]) -> native.Tok
         data.tokens.lengths,
         kinds,
         _or_none(data.unknown_id),
-        np.ascontiguousarray(data.scores, np.float32),
+        _aligned(data.scores, np.float32),
         data.add_space_prefix,
     )
+
+
+def _aligned(values: NDArray[Any], kind: type[Number]) -> NDArray[Number]:
+    """As the native core reads them; in a file they may begin at any byte."""
+    return np.require(values, kind, ["C_CONTIGUOUS", "ALIGNED"])
 
 
 def _or_none(token_id: int | None) -> int:
@@ -284,7 +294,7 @@ def _check_ids(data: TokenizerData) -> None:
 def _kinds(data: TokenizerData) -> NDArray[np.int32]:
     """The file's token types; without them, what the pieces' names and the named ids tell."""
     if data.types is not None:
-        return np.ascontiguousarray(data.types, np.int32)
+        return _aligned(data.types, np.int32)
     kinds = np.full(len(data.tokens), NORMAL, np.int32)
     if data.model == "spm":
         pieces = (data.tokens[index] for index in range(len(data.tokens)))
