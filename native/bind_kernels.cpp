@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "kernels/layout.h"
+#include "kernels/limits.h"
 #include "kernels/table.h"
 
 namespace nb = nanobind;
@@ -147,6 +148,26 @@ class Product {
   std::vector<uint8_t> buffer_;
 };
 
+double measure_bandwidth(int num_threads, size_t num_bytes) {
+  require(num_threads > 0 && num_threads <= 1024, "threads must be 1 to 1024");
+  require(num_bytes >= size_t(num_threads) * 4096, "too few bytes for so many threads");
+  nb::gil_scoped_release release;
+  return read_bandwidth(num_threads, num_bytes);
+}
+
+nb::dict measure_peaks(const std::string& isa, int num_threads) {
+  require(num_threads > 0 && num_threads <= 1024, "threads must be 1 to 1024");
+  const char* chosen = table_named(isa).isa;
+  std::vector<Peak> peaks;
+  {
+    nb::gil_scoped_release release;
+    peaks = compute_peaks(chosen, num_threads);
+  }
+  nb::dict found;
+  for (const Peak& peak : peaks) found[peak.name.c_str()] = peak.products_per_second;
+  return found;
+}
+
 }  // namespace
 
 void bind_kernels(nb::module_ module) {
@@ -160,6 +181,8 @@ void bind_kernels(nb::module_ module) {
              nb::arg("source"), nb::arg("first_panel"), nb::arg("num_panels"), nb::arg("out"));
   module.def("unpack_row", &unpack, nb::arg("type"), nb::arg("rows"), nb::arg("columns"),
              nb::arg("packed"), nb::arg("row"), nb::arg("out"));
+  module.def("read_bandwidth", &measure_bandwidth, nb::arg("num_threads"), nb::arg("num_bytes"));
+  module.def("compute_peaks", &measure_peaks, nb::arg("isa"), nb::arg("num_threads"));
   nb::class_<Product>(module, "Product")
       .def(nb::init<const std::string&, const std::string&, int64_t, int64_t, Bytes, Matrix, int>(),
            nb::arg("isa"), nb::arg("type"), nb::arg("rows"), nb::arg("columns"), nb::arg("packed"),

@@ -3,19 +3,20 @@
 //
 //   load_codes, store_codes     64 bytes, aligned
 //   keep_bits(a, mask)          a & mask in every byte
-//   shift_codes(a, n)           n > 0: left, n < 0: right; bits cross into the neighbour byte and are
-//                               masked by the caller
+//   shift_codes(a, n)           n > 0: left, n < 0: right; bits cross into the neighbour byte, and
+//                               are masked by the caller
 //   join(a, b)                  a | b
 //   look_up(codes, table)       table[code] of 16 bytes; codes below 16
 //   Ints                        16 int32, one to a row of the panel
-//   subtract_all(a, n)          a - n in every lane
+//   subtract_raised(a, n, bits) a - (*n << bits) in every lane
 //   to_floats(Ints)             rounded to nearest even
 //   bytes_as_floats<T>(from)    16 of int8_t or uint8_t
 //   fused_once(a, b, c)         a * b + c rounded once, on every instruction set
 //
-// A Dot is a way to multiply: which form of activations it reads (kForm), how it keeps a group of
-// codes between rows (put, kGroupBytes), a row's integers (Row) and its running sum (Sum). `add`
-// takes one group for several rows; `whole` gives the sum of q * code. All give the same integers.
+// A Dot is a way to multiply: which form of activations it reads (kForm), where in a prepared row
+// (place; kBlockBytes for a block, kStepBytes for four columns), how it keeps a group of codes
+// between rows (put, kGroupBytes), and a running sum (Sum). `add` takes one group for several rows
+// that lie `stride` bytes apart; `whole` gives the sum of q * code. All give the same integers.
 
 #if defined(__AVX512VNNI__)
 #include "kernels/codes_avx512.h"

@@ -35,35 +35,29 @@ inline float quantise(const float* row, float limit, int16_t* q) {
   return largest / limit;
 }
 
-template <class T>
-inline T* at(uint8_t* out, size_t offset) {
-  return reinterpret_cast<T*>(out + offset);
-}
-
-inline void put_sums(const int16_t* q, float scale, int block, const ActivationAreas& areas,
-                     uint8_t* out) {
+inline BlockHead head_of(const int16_t* q, float scale) {
   int32_t first = 0;
   int32_t second = 0;
   for (int i = 0; i < 16; ++i) {
     first += q[i];
     second += q[i + 16];
   }
-  at<float>(out, areas.scales)[block] = scale;
-  at<int32_t>(out, areas.sums)[block] = first + second;
-  at<int32_t>(out, areas.half_sums)[2 * block] = first;
-  at<int32_t>(out, areas.half_sums)[2 * block + 1] = second;
-  at<float>(out, areas.values)[block] = scale * float(first + second);
-  at<float>(out, areas.half_values)[2 * block] = scale * float(first);
-  at<float>(out, areas.half_values)[2 * block + 1] = scale * float(second);
+  const int32_t sum = first + second;
+  return {scale, sum, scale * float(sum), {first, second},
+          {scale * float(first), scale * float(second)}, 0.0f};
 }
 
-inline void put_planes(const int16_t* q, int planes, int8_t* high, int8_t* low) {
+inline void put_planes(const BlockHead& head, const int16_t* q, int planes, uint8_t* out) {
+  std::memcpy(out, &head, sizeof head);
+  int8_t* low = reinterpret_cast<int8_t*>(out + sizeof head);
   for (int i = 0; i < kBlock; ++i) low[i] = int8_t(q[i]);
   if (planes == 1) return;
-  for (int i = 0; i < kBlock; ++i) high[i] = int8_t((q[i] + 128) >> 8);
+  for (int i = 0; i < kBlock; ++i) low[kBlock + i] = int8_t((q[i] + 128) >> 8);
 }
 
-inline void put_words(const int16_t* q, int16_t* words) {
+inline void put_words(const BlockHead& head, const int16_t* q, uint8_t* out) {
+  std::memcpy(out, &head, sizeof head);
+  int16_t* words = reinterpret_cast<int16_t*>(out + sizeof head);
   for (int i = 0; i < kBlock; i += 4) {
     words[i] = q[i];
     words[i + 1] = q[i + 2];
@@ -79,14 +73,11 @@ inline void prepare_row(const float* row, int columns, int planes, uint32_t form
   const float limit = planes == 2 ? kLargestWord : kLargestByte;
   for (int block = 0; block < columns / kBlock; ++block) {
     int16_t q[kBlock];
-    const int column = block * kBlock;
-    const float scale = quantise(row + column, limit, q);
-    put_sums(q, scale, block, areas, out);
+    const BlockHead head = head_of(q, quantise(row + block * kBlock, limit, q));
     if (forms & kPlanes) {
-      put_planes(q, planes, at<int8_t>(out, areas.high) + column,
-                 at<int8_t>(out, areas.low) + column);
+      put_planes(head, q, planes, out + areas.planes + block * plane_block_bytes(planes));
     }
-    if (forms & kWords) put_words(q, at<int16_t>(out, areas.words) + column);
+    if (forms & kWords) put_words(head, q, out + areas.words + block * kWordBlockBytes);
   }
 }
 

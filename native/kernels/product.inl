@@ -10,81 +10,61 @@ namespace product {
 
 constexpr int kTotalRows = 64;  // rows whose totals are kept while a panel's columns go by
 
-// The parts of a prepared row that a tile reads.
-template <class Dot>
-struct Operand {
-  typename Dot::Row row;
-  const float* scales;
-  const int32_t* sums;   // of q, for each step
-  const float* values;   // scale * sum of q
-};
-
-template <class Dot, int kSteps>
-inline Operand<Dot> operand(const uint8_t* data, const ActivationAreas& areas) {
-  const size_t sums = kSteps == 1 ? areas.sums : areas.half_sums;
-  const size_t values = kSteps == 1 ? areas.values : areas.half_values;
-  return {Dot::row(data, areas), reinterpret_cast<const float*>(data + areas.scales),
-          reinterpret_cast<const int32_t*>(data + sums),
-          reinterpret_cast<const float*>(data + values)};
-}
-
 // Adds a chunk's columns to the totals (kRows, 16) of some rows. `kSteps` is the steps of a block.
+// Types with an offset have no zero, and the others have one: 1 << zero_bits.
 template <class Dot, int kSteps, bool kOffset, int kRows>
-[[gnu::always_inline]] inline void tile(const Chunk<Dot>& chunk, int first_block, int num_blocks,
-                                        int zero, const Activations& in,
-                                        const ActivationAreas& areas, int first_row,
-                                        float* totals) {
-  Operand<Dot> operands[kRows];
-  typename Dot::Row rows[kRows];
-  Lanes total[kRows];
-  for (int r = 0; r < kRows; ++r) {
-    operands[r] = operand<Dot, kSteps>(in.data + size_t(first_row + r) * in.row_bytes, areas);
-    rows[r] = operands[r].row;
-    total[r] = load(totals + r * kPanelRows);
-  }
+PYRITE_INLINE void tile(const Chunk<Dot>& chunk, int num_blocks, int zero_bits,
+                        const uint8_t* rows, size_t stride, float* totals) {
   const uint8_t* codes = chunk.codes;
+  const float* steps = chunk.steps;
+  const float* offsets = chunk.offsets;
+  Lanes total[kRows];
+  for (int r = 0; r < kRows; ++r) total[r] = load(totals + r * kPanelRows);
   for (int b = 0; b < num_blocks; ++b) {
-    const int block = first_block + b;
 #pragma GCC unroll 2
     for (int s = 0; s < kSteps; ++s) {
       typename Dot::Sum sums[kRows] = {};
 #pragma GCC unroll 8
       for (int g = 0; g < kGroups / kSteps; ++g) {
-        const int column = block * kBlock + (s * kGroups / kSteps + g) * 4;
-        Dot::template add<kRows>(sums, codes, rows, column);
-        codes += Dot::kGroupBytes;
+        const int group = s * kGroups / kSteps + g;
+        Dot::template add<kRows>(sums, codes + group * Dot::kGroupBytes,
+                                 rows + sizeof(BlockHead) + group * Dot::kStepBytes, stride);
       }
-      const int at = b * kSteps + s;
-      const Lanes step = load(chunk.steps + at * kPanelRows);
+      const Lanes step = load(steps);
       for (int r = 0; r < kRows; ++r) {
-        const int index = block * kSteps + s;
-        const Ints whole = subtract_all(Dot::whole(sums[r]), zero * operands[r].sums[index]);
-        const Lanes scaled = step * broadcast(operands[r].scales[block]);
-        total[r] = fused_once(to_floats(whole), scaled, total[r]);
+        const BlockHead& head = *reinterpret_cast<const BlockHead*>(rows + r * stride);
+        Ints whole = Dot::whole(sums[r]);
+        if constexpr (!kOffset) {
+          whole = subtract_raised(whole, kSteps == 1 ? &head.sum : head.half_sums + s, zero_bits);
+        }
+        total[r] = fused_once(to_floats(whole), step * broadcast(head.scale), total[r]);
         if constexpr (kOffset) {
-          const Lanes offset = load(chunk.offsets + at * kPanelRows);
-          total[r] = fused_once(offset, broadcast(operands[r].values[index]), total[r]);
+          const float value = kSteps == 1 ? head.value : head.half_values[s];
+          total[r] = fused_once(load(offsets), broadcast(value), total[r]);
         }
       }
+      steps += kPanelRows;
+      offsets += kPanelRows;
     }
+    codes += kGroups * Dot::kGroupBytes;
+    rows += Dot::kBlockBytes;
   }
   for (int r = 0; r < kRows; ++r) store(totals + r * kPanelRows, total[r]);
 }
 
 // Tiles of kRows rows, then of half as many, down to one.
 template <class Dot, int kSteps, bool kOffset, int kRows>
-inline void tiles(const Chunk<Dot>& chunk, int first_block, int num_blocks, int zero,
-                  const Activations& in, const ActivationAreas& areas, int first_row,
-                  int num_rows, float* totals) {
-  for (; num_rows >= kRows; num_rows -= kRows, first_row += kRows) {
-    tile<Dot, kSteps, kOffset, kRows>(chunk, first_block, num_blocks, zero, in, areas, first_row,
-                                      totals);
+inline void tiles(const Chunk<Dot>& chunk, int num_blocks, int zero_bits, const uint8_t* rows,
+                  size_t stride, int num_rows, float* totals) {
+  for (; num_rows >= kRows; num_rows -= kRows) {
+    tile<Dot, kSteps, kOffset, kRows>(chunk, num_blocks, zero_bits, rows, stride, totals);
+    rows += kRows * stride;
     totals += kRows * kPanelRows;
   }
   if constexpr (kRows > 1) {
     if (num_rows > 0) {
-      tiles<Dot, kSteps, kOffset, kRows / 2>(chunk, first_block, num_blocks, zero, in, areas,
-                                             first_row, num_rows, totals);
+      tiles<Dot, kSteps, kOffset, kRows / 2>(chunk, num_blocks, zero_bits, rows, stride, num_rows,
+                                             totals);
     }
   }
 }
@@ -104,39 +84,50 @@ template <class Dot>
 using Widen = void (*)(const uint8_t* panel, const PanelAreas& areas, int first_block,
                        int num_blocks, Chunk<Dot>& chunk);
 
+template <class Dot>
+struct Panel {
+  Widen<Dot> widen;
+  const uint8_t* data;
+  PanelAreas areas;
+  int columns;
+  int zero_bits;
+};
+
+// Totals (num_rows, 16) of a panel with rows that start at `rows`, where their form has its place.
 template <class Dot, int kSteps, bool kOffset>
-[[gnu::noinline]] void multiply_panel(Widen<Dot> widen, const uint8_t* panel,
-                                      const PanelAreas& panel_places, int zero,
-                                      const Activations& in, const ActivationAreas& places,
-                                      int first_row, int num_rows, float* totals) {
+[[gnu::noinline]] void multiply_panel(const Panel<Dot>& panel, const uint8_t* rows, size_t stride,
+                                      int num_rows, float* totals) {
   Chunk<Dot> chunk;
-  const int blocks = in.columns / kBlock;
+  const int blocks = panel.columns / kBlock;
   std::memset(totals, 0, size_t(num_rows) * kPanelRows * sizeof(float));
   for (int block = 0; block < blocks; block += kChunkBlocks) {
     const int count = blocks - block < kChunkBlocks ? blocks - block : kChunkBlocks;
-    widen(panel, panel_places, block, count, chunk);
-    tiles<Dot, kSteps, kOffset, Dot::kMostRows>(chunk, block, count, zero, in, places, first_row,
-                                                num_rows, totals);
+    panel.widen(panel.data, panel.areas, block, count, chunk);
+    tiles<Dot, kSteps, kOffset, Dot::kMostRows>(chunk, count, panel.zero_bits,
+                                                rows + block * Dot::kBlockBytes, stride, num_rows,
+                                                totals);
   }
 }
 
 template <WeightType kType, int kPlaneCount>
 void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const Activations& in,
-              int first_row, int num_rows, float* out, size_t stride) {
+              int first_row, int num_rows, float* out, size_t out_stride) {
   constexpr WeightTraits kTraits = traits_of(kType);
+  static_assert(kTraits.has_offset() == (kTraits.zero == 0));
   using Dot = DotFor<code_bits(kType), kPlaneCount>;
-  const PanelAreas panel_places = panel_areas(kType, matrix.columns);
-  const ActivationAreas places = activation_areas(in.columns, in.planes, in.forms);
+  Panel<Dot> panel{widen<kType, Dot>, nullptr, panel_areas(kType, matrix.columns), matrix.columns,
+                   std::countr_zero(unsigned(kTraits.zero))};
+  const size_t place = Dot::place(activation_areas(in.columns, in.planes, in.forms));
+  const uint8_t* rows = in.data + size_t(first_row) * in.row_bytes + place;
   alignas(64) float totals[kTotalRows * kPanelRows];
   for (int p = 0; p < num_panels; ++p) {
-    const uint8_t* panel = matrix.data + size_t(first_panel + p) * matrix.panel_bytes;
+    panel.data = matrix.data + size_t(first_panel + p) * matrix.panel_bytes;
     const int lanes = matrix.rows - (first_panel + p) * kPanelRows;
     for (int row = 0; row < num_rows; row += kTotalRows) {
       const int count = num_rows - row < kTotalRows ? num_rows - row : kTotalRows;
       multiply_panel<Dot, kBlock / kTraits.step_columns, kTraits.has_offset()>(
-          widen<kType, Dot>, panel, panel_places, kTraits.zero, in, places, first_row + row, count,
-          totals);
-      put_totals(totals, count, lanes, out + size_t(row) * stride + p * kPanelRows, stride);
+          panel, rows + row * in.row_bytes, in.row_bytes, count, totals);
+      put_totals(totals, count, lanes, out + row * out_stride + p * kPanelRows, out_stride);
     }
   }
 }

@@ -26,6 +26,12 @@ def unpack_row(
     out: NDArray[np.float32],  # (columns,)
 ) -> None: ...
 
+def read_bandwidth(num_threads: int, num_bytes: int) -> float:
+    """Bytes a second that the threads together read from a buffer of `num_bytes`, measured."""
+
+def compute_peaks(isa: str, num_threads: int) -> dict[str, float]:
+    """Products a second of the instructions that kernels are made of, by name, measured."""
+
 class Product:
     """Prepared rows of activations and a packed matrix, for one instruction set ("": the best)."""
 
