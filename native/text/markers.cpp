@@ -1,11 +1,16 @@
 #include "text/markers.h"
 
+#include <stdexcept>
 #include <utility>
 
 namespace pyrite {
 
 void Markers::add(std::string_view bytes, int32_t id, bool control) {
   if (bytes.empty()) return;
+  if (bytes.size() > kMostBytes) throw std::length_error("a marker has more than 1024 bytes");
+  if (nodes_.size() + bytes.size() > kMostNodes) {
+    throw std::length_error("the markers have more than a million bytes");
+  }
   begins_[uint8_t(bytes[0])] = true;
   uint32_t node = 0;
   for (const char byte : bytes) node = grow(node, uint8_t(byte));

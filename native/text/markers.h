@@ -17,7 +17,13 @@ class Markers {
     size_t size = 0;
   };
 
-  // Of two markers of one sort with equal bytes the later one stands.
+  // A matching walk is as long as the longest marker, and memory some 70 times their bytes: both are
+  // bounded, far above what any model has, so that a hostile file can make neither hurt.
+  static constexpr size_t kMostBytes = 1024;
+  static constexpr size_t kMostNodes = size_t(1) << 20;
+
+  // Of two markers of one sort with equal bytes the later one stands. Throws std::length_error past
+  // one of the bounds.
   void add(std::string_view bytes, int32_t id, bool control);
 
   // The longest marker that begins at `at`; control tokens only when they end by `control_end`.

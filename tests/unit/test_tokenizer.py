@@ -277,6 +277,11 @@ def test_token_types_may_be_missing():
         (byte_level(bos_id=256), "bos token has id 256"),
         (byte_level(eos_ids=(-1,)), "eos 0 token has id -1"),
         (replace(byte_level(), types=np.ones(3, np.int32)), "types differ"),
+        (byte_level(markers=[("x" * 1025, CONTROL)]), "more than 1024 bytes"),
+        (
+            byte_level(markers=[(f"{n:04}" + "x" * 1000, USER) for n in range(1100)]),
+            "more than a million",
+        ),
         (replace(sentence_piece([]), scores=np.zeros(3, np.float32)), "scores differ"),
     ],
 )
