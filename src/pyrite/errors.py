@@ -63,11 +63,20 @@ class ParameterError(RequestError):
     """`name` is the parameter's public name, for dialects that report it."""
 
     def __init__(self, name: str, value: object, limit: str, *, hint: str = "") -> None:
-        shown = repr(value)
-        shown = shown if len(shown) <= 80 else shown[:77] + "..."
-        super().__init__(f"{name} = {shown}: must be {limit}", hint=hint)
+        super().__init__(f"{name} = {_shown(value)}: must be {limit}", hint=hint)
         self.name = name
         self.value = value
+
+
+def _shown(value: object) -> str:
+    """At most 80 characters, without building more: a hostile value may be huge."""
+    if isinstance(value, (str, bytes, list, tuple, dict)) and len(value) > 80:
+        return f"a {type(value).__name__} of {len(value)}"
+    try:
+        shown = repr(value)
+    except ValueError:  # Python writes no integer of more than some thousand digits
+        return "a huge integer"
+    return shown if len(shown) <= 80 else shown[:77] + "..."
 
 
 class ContextLengthError(RequestError):

@@ -1,16 +1,26 @@
-"""The sampling parameters of one request: validated wholly at construction, then frozen."""
+"""The sampling parameters of one request: validated wholly at construction, then frozen.
+
+The bounds are the table in `limits.py`. Knows no model: ids are checked against one by
+`check_vocabulary`.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral, Real
+
+from pyrite.errors import ParameterError
+from pyrite.sampling import limits
+from pyrite.sampling.limits import BIAS, RANGES, TOKEN_ID, Range
 
 
 @dataclass(frozen=True, slots=True)
 class SamplingParams:
     """Names are the field's standard ones (OpenAI, vLLM, llama.cpp). Defaults change nothing.
 
-    Raises ParameterError for a value out of range.
+    Lists become tuples, a single stop string a tuple of one, and the bias a dict of our own. Raises
+    ParameterError for a value of the wrong type or out of range; nothing is clamped.
     """
 
     max_tokens: int | None = None  # None: until the context is full
@@ -38,3 +48,113 @@ class SamplingParams:
     logprobs: int | None = None  # 0: the sampled token alone; k: and the k likeliest
     skip_special_tokens: bool = True
     include_stop: bool = False
+
+    def __post_init__(self) -> None:
+        for name, bounds in RANGES.items():
+            self._set(name, _number(name, getattr(self, name), bounds))
+        for name in ("ignore_eos", "skip_special_tokens", "include_stop"):
+            _check_flag(name, getattr(self, name))
+        self._set("stop", _stops(self.stop))
+        self._set("dry_breakers", _breakers(self.dry_breakers))
+        self._set("stop_token_ids", _stop_ids(self.stop_token_ids))
+        self._set("logit_bias", _bias(self.logit_bias))
+        if self.max_tokens is not None and self.min_tokens > self.max_tokens:
+            limit = f"at most max_tokens ({self.max_tokens})"
+            raise ParameterError("min_tokens", self.min_tokens, limit)
+
+    def _set(self, name: str, value: object) -> None:
+        object.__setattr__(self, name, value)
+
+    @property
+    def greedy(self) -> bool:
+        return self.temperature < limits.GREEDY_BELOW
+
+
+def check_vocabulary(params: SamplingParams, vocab_size: int) -> None:
+    """Raises ParameterError for an id that the model's output has no row for.
+
+    `vocab_size` is the width of the logits, which may be more than the tokenizer's count of ids.
+    """
+    below = f"token ids below the vocabulary's {vocab_size}"
+    for token_id in params.logit_bias:
+        if token_id >= vocab_size:
+            raise ParameterError("logit_bias", token_id, below)
+    for token_id in params.stop_token_ids:
+        if token_id >= vocab_size:
+            raise ParameterError("stop_token_ids", token_id, below)
+
+
+def _number(name: str, value: object, bounds: Range, limit: str = "") -> int | float | None:
+    if value is None and bounds.optional:
+        return None
+    kind = Integral if bounds.whole else Real
+    if isinstance(value, bool) or not isinstance(value, kind):
+        raise ParameterError(name, value, limit or str(bounds))
+    # Compared before it is converted: a Python integer may be too large for a float.
+    if not bounds.low <= value <= bounds.high:  # type: ignore[operator]
+        raise ParameterError(name, value, limit or str(bounds))
+    return int(value) if bounds.whole else float(value)  # type: ignore[call-overload]
+
+
+def _check_flag(name: str, value: object) -> None:
+    if not isinstance(value, bool):
+        raise ParameterError(name, value, "true or false")
+
+
+def _stops(value: object) -> tuple[str, ...]:
+    texts = (value,) if isinstance(value, str) else value
+    return _strings("stop", texts, limits.MAX_STOPS, limits.MAX_STOP_LENGTH)
+
+
+def _breakers(value: object) -> tuple[str, ...]:
+    return _strings("dry_breakers", value, limits.MAX_BREAKERS, limits.MAX_BREAKER_LENGTH)
+
+
+def _strings(name: str, value: object, count: int, length: int) -> tuple[str, ...]:
+    texts = _sequence(name, value, count, "strings")
+    for text in texts:
+        if not isinstance(text, str) or not 0 < len(text) <= length:
+            raise ParameterError(name, text, f"strings of 1 to {length} characters")
+        if not _encodable(text):
+            raise ParameterError(name, text, "valid Unicode: it holds half of a surrogate pair")
+    return tuple(str(text) for text in texts)
+
+
+def _encodable(text: str) -> bool:
+    return not any("\ud800" <= character <= "\udfff" for character in text)
+
+
+def _stop_ids(value: object) -> tuple[int, ...]:
+    ids = _sequence("stop_token_ids", value, limits.MAX_STOP_IDS, "token ids")
+    return tuple(_token_id("stop_token_ids", token_id) for token_id in ids)
+
+
+def _sequence(name: str, value: object, count: int, what: str) -> Sequence[object]:
+    if not isinstance(value, Sequence) or isinstance(value, (str, bytes, bytearray)):
+        raise ParameterError(name, value, f"a list of {what}")
+    if len(value) > count:
+        raise ParameterError(name, f"{len(value)} entries", f"at most {count} entries")
+    return value
+
+
+def _bias(value: object) -> dict[int, float]:
+    if not isinstance(value, Mapping):
+        raise ParameterError("logit_bias", value, "a mapping of token ids to numbers")
+    if len(value) > limits.MAX_BIAS_ENTRIES:
+        limit = f"at most {limits.MAX_BIAS_ENTRIES} entries"
+        raise ParameterError("logit_bias", f"{len(value)} entries", limit)
+    return {_token_id("logit_bias", key): _bias_value(item) for key, item in value.items()}
+
+
+def _token_id(name: str, value: object) -> int:
+    return int(_entry(name, value, TOKEN_ID, "token ids"))
+
+
+def _bias_value(value: object) -> float:
+    return float(_entry("logit_bias", value, BIAS, "values"))
+
+
+def _entry(name: str, value: object, bounds: Range, what: str) -> int | float:
+    number = _number(name, value, bounds, f"{what}, each {bounds}")
+    assert number is not None
+    return number
