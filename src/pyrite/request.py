@@ -36,7 +36,8 @@ class Request:
     request_id: str
     prompt_ids: tuple[int, ...]
     params: SamplingParams
-    priority: int = 0
+    priority: int = 0  # lower goes first
+    choice: int = 0  # numbers the answers to one prompt: with one seed, each draws its own
 
 
 @dataclass(frozen=True, slots=True)

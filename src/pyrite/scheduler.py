@@ -32,7 +32,6 @@ class Sequence:
     arrival: int = 0  # filled by Scheduler.add
     num_computed_tokens: int = 0  # whose keys and values are in `pages`
     pages: list[int] = field(default_factory=list)
-    num_preemptions: int = 0
 
     @property
     def num_behind(self) -> int:
@@ -70,6 +69,7 @@ class Scheduler:
         self.max_batch_tokens = max_batch_tokens
         self.waiting: list[Sequence] = []  # by order
         self.running: list[Sequence] = []  # by order
+        self.num_preemptions = 0  # since the start
         self._num_arrived = 0
 
     @property
@@ -157,7 +157,7 @@ class Scheduler:
     def _preempt(self, sequence: Sequence) -> None:
         self.running.remove(sequence)
         self._release(sequence)
-        sequence.num_preemptions += 1
+        self.num_preemptions += 1
         insort(self.waiting, sequence, key=_order)
 
     def _release(self, sequence: Sequence) -> None:

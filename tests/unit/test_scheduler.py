@@ -74,7 +74,7 @@ def test_the_last_is_preempted_and_computed_anew() -> None:
     assert policy.running == [first, last], "waiting for a page costs nothing yet"
     while first in policy.running:
         assert step(policy) == {"first": 1}
-    assert last.num_preemptions == 1, "the first needed the third page"
+    assert policy.num_preemptions == 1, "the first needed the third page"
     assert step(policy) == {"last": 33}, "its 31 + 2 tokens are chased from zero"
 
 

@@ -50,6 +50,9 @@ class PagePool:
             if self._holders[page] == 0:
                 self._free.append(page)
 
+    def is_held(self, page: int) -> bool:
+        return self._holders[page] > 0
+
     def is_shared(self, page: int) -> bool:
         """True when the page has other holders, so that a write must go to a copy."""
         return self._holders[page] > 1

@@ -1,0 +1,135 @@
+"""One request while it is continued: its tokens, its sampler, its text, and when it ends.
+
+Knows one request: nothing of pages, batches or neighbours.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+
+from pyrite.errors import ContextLengthError, ParameterError
+from pyrite.request import Delta, FinishReason, PositionLogprobs, Request, Timings, Usage
+from pyrite.sampling.params import SamplingParams
+from pyrite.sampling.sampler import Sampled, Sampler, breaker_ids
+from pyrite.text.detokenizer import Detokenizer
+from pyrite.text.tokenizer import Tokenizer
+
+
+class Continuation:
+    """`token_ids` is the prompt and what was sampled; the last id may be one that stopped it.
+
+    `vocabulary` is the width of the logits; rows past the tokenizer's last id are padding.
+    `context_length` bounds prompt and output together. Raises ParameterError or
+    ContextLengthError for a request that cannot be continued.
+    """
+
+    def __init__(
+        self, request: Request, tokenizer: Tokenizer, *, vocabulary: int, context_length: int
+    ) -> None:
+        num_token_ids = min(vocabulary, tokenizer.vocab_size)
+        check_prompt(request.prompt_ids, num_token_ids)
+        if len(request.prompt_ids) >= context_length:
+            hint = "leave room for an answer: shorten the prompt, or load with a larger context"
+            raise ContextLengthError(len(request.prompt_ids), context_length, hint=hint)
+        self.request = request
+        self.token_ids = list(request.prompt_ids)
+        self.max_length = _max_length(request, context_length)
+        self._stop_ids = _stop_ids(request.params, tokenizer)
+        self.sampler = Sampler(
+            request.params,
+            request.prompt_ids,
+            vocab_size=vocabulary,
+            valid_tokens=num_token_ids,
+            end_ids=self._stop_ids,
+            breaker_ids=_breaker_ids(request.params, tokenizer),
+            choice=request.choice,
+        )
+        self._detokenizer = Detokenizer(
+            tokenizer,
+            request.params.stop,
+            include_stop=request.params.include_stop,
+            skip_special=request.params.skip_special_tokens,
+            min_tokens=request.params.min_tokens,
+        )
+        self._added_at = time.perf_counter()
+        self._first_at: float | None = None
+
+    @property
+    def num_sampled(self) -> int:
+        return len(self.token_ids) - len(self.request.prompt_ids)
+
+    def accept(self, sampled: Sampled) -> Delta:
+        """Appends a token that was drawn for this request."""
+        assert sampled.error is None, sampled
+        self.token_ids.append(sampled.token_id)
+        self.sampler.accept(sampled.token_id)
+        self._first_at = self._first_at or time.perf_counter()
+        return self._delta(sampled.token_id, sampled.logprobs)
+
+    def end(self, reason: FinishReason, error: Exception | None = None) -> Delta:
+        """The last delta of a request that ends without a token: cancelled or failed."""
+        return Delta(
+            self.request.request_id,
+            finish_reason=reason,
+            usage=self._usage(),
+            timings=self._timings(),
+            error=error,
+        )
+
+    def _delta(self, token_id: int, logprobs: PositionLogprobs | None) -> Delta:
+        stopped = token_id in self._stop_ids
+        text = "" if stopped else self._detokenizer.push(token_id)
+        full = len(self.token_ids) == self.max_length
+        if stopped or full:
+            text += self._detokenizer.finish()
+        stopped = stopped or self._detokenizer.stopped
+        reason: FinishReason | None = "stop" if stopped else "length" if full else None
+        return Delta(
+            self.request.request_id,
+            token_ids=(token_id,),
+            text=text,
+            logprobs=() if logprobs is None else (logprobs,),
+            finish_reason=reason,
+            usage=self._usage() if reason else None,
+            timings=self._timings() if reason else None,
+        )
+
+    def _usage(self) -> Usage:
+        return Usage(len(self.request.prompt_ids), self.num_sampled)
+
+    def _timings(self) -> Timings:
+        now = time.perf_counter()
+        first = self._first_at or now
+        return Timings(first - self._added_at, now - first)
+
+
+def check_prompt(token_ids: Sequence[int], num_token_ids: int) -> None:
+    """Raises ParameterError unless there are tokens, all of the vocabulary."""
+    if not len(token_ids):
+        hint = "this model starts no text by itself: begin with at least one token"
+        raise ParameterError("prompt", [], "at least one token", hint=hint)
+    for token_id in token_ids:
+        if not 0 <= token_id < num_token_ids:
+            raise ParameterError("prompt", token_id, f"token ids from 0 to {num_token_ids - 1}")
+
+
+def _max_length(request: Request, context_length: int) -> int:
+    """Tokens of prompt and output together; the context may hold fewer than max_tokens asks."""
+    if request.params.max_tokens is None:
+        return context_length
+    return min(context_length, len(request.prompt_ids) + request.params.max_tokens)
+
+
+def _stop_ids(params: SamplingParams, tokenizer: Tokenizer) -> frozenset[int]:
+    """Ids that end the request and are no text; a stop string may spell a control token."""
+    ends = () if params.ignore_eos else tokenizer.stop_ids
+    spelled = (tokenizer.control_id(text) for text in params.stop)
+    named = (token_id for token_id in spelled if token_id is not None)
+    return frozenset((*ends, *params.stop_token_ids, *named))
+
+
+def _breaker_ids(params: SamplingParams, tokenizer: Tokenizer) -> tuple[int, ...]:
+    if params.dry_multiplier == 0:
+        return ()
+    return breaker_ids(lambda text: tokenizer.encode(text).tolist(), params.dry_breakers)
