@@ -1,0 +1,265 @@
+"""The door for Python: `load` a model, then generate, chat, stream, batch, or look at logits.
+
+Texts become ids here and ids texts; everything else is the engine's. A `Model` may be used by
+several threads, whose requests then run in one batch.
+"""
+
+from __future__ import annotations
+
+import difflib
+import itertools
+import operator
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite.completion import Completion, join
+from pyrite.config import Settings
+from pyrite.driver import Driver
+from pyrite.errors import ParameterError
+from pyrite.loading import Loaded, find_model, load_engine
+from pyrite.logits import all_logits
+from pyrite.request import Request
+from pyrite.sampling.params import SamplingParams
+from pyrite.stream import Stream
+from pyrite.text.chat import encode_chat
+from pyrite.text.template import ChatTemplate
+
+Prompt = str | Sequence[int]
+Message = Mapping[str, Any]
+
+PARAMETERS = tuple(field.name for field in fields(SamplingParams))
+
+
+def load(
+    model: str | Path,
+    *,
+    context: int | None = None,
+    threads: int | None = None,
+    precision: str = "default",
+    backend: str = "cpu",
+    kv_pages: int | None = None,
+    kv_bytes: int | None = None,
+    max_batch_tokens: int = 512,
+) -> Model:
+    """Loads a GGUF file, a folder of safetensors, or a model by its name.
+
+    A name is an alias (`smollm2`) or `user/repo[:quant]` of the Hugging Face hub, and is fetched
+    into the cache the first time.
+
+    `context`: tokens that one request may hold, prompt and output together; by default the
+    model's own, at most 8192, and less where memory is short. `threads`: by default one for each
+    physical performance core that may be used. `precision`: "default" computes with at least 15
+    bits of activation, "fast" with 8. `kv_pages` or `kv_bytes`: memory for the keys and values of
+    all requests, of which only what is used is taken.
+
+    Raises ModelError, FetchError, CapacityError, BackendError, ParameterError.
+    """
+    settings = Settings(
+        context=context,
+        threads=threads,
+        precision=precision,
+        backend=backend,
+        kv_pages=kv_pages,
+        kv_bytes=kv_bytes,
+        max_batch_tokens=max_batch_tokens,
+    )
+    return Model(load_engine(find_model(model), settings))
+
+
+class Model:
+    """A loaded model. Made by `load`; close it, or use it in a `with` statement.
+
+    Every method that samples takes the fields of `SamplingParams` as keywords, or a whole
+    `params`, which the keywords then override. A prompt is text or token ids. Control tokens that
+    are spelled in a text stay plain text unless `special=True`.
+    """
+
+    def __init__(self, loaded: Loaded) -> None:
+        self.loaded = loaded
+        self.tokenizer = loaded.tokenizer
+        self.template = _template(loaded)
+        self._driver = Driver(loaded.engine)
+        self._numbers = itertools.count()  # of requests
+
+    @property
+    def context_length(self) -> int:
+        """Tokens that one request may hold, prompt and output together."""
+        return self.loaded.engine.context_length
+
+    @property
+    def vocabulary(self) -> int:
+        """The width of the logits."""
+        return self.loaded.engine.vocabulary
+
+    def generate(
+        self,
+        prompt: Prompt,
+        *,
+        special: bool = False,
+        params: SamplingParams | None = None,
+        **sampling: Any,
+    ) -> Completion:
+        """Continues a prompt until it stops, or for `max_tokens`, or until the context is full.
+
+        Raises RequestError for what cannot be asked, BackendError for a run that failed.
+        """
+        return _finish(self.stream(prompt, special=special, params=params, **sampling))
+
+    def stream(
+        self,
+        prompt: Prompt,
+        *,
+        special: bool = False,
+        params: SamplingParams | None = None,
+        **sampling: Any,
+    ) -> Stream:
+        """As `generate`, token by token; closing the stream early cancels the request."""
+        return self.start(self._ids(prompt, special), sampling_params(params, sampling))
+
+    def chat(
+        self,
+        messages: str | Sequence[Message],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template_options: Mapping[str, Any] | None = None,
+        params: SamplingParams | None = None,
+        **sampling: Any,
+    ) -> Completion:
+        """Answers messages, or one text of a user, in the form of the model's chat template.
+
+        `template_options` are the template's own switches. Raises TemplateError when there is no
+        template or it refuses the messages, and what `generate` does.
+        """
+        stream = self.chat_stream(
+            messages, tools=tools, template_options=template_options, params=params, **sampling
+        )
+        return _finish(stream)
+
+    def chat_stream(
+        self,
+        messages: str | Sequence[Message],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        template_options: Mapping[str, Any] | None = None,
+        params: SamplingParams | None = None,
+        **sampling: Any,
+    ) -> Stream:
+        """As `chat`, token by token; closing the stream early cancels the request."""
+        ids = self.chat_ids(messages, tools=tools, **(template_options or {}))
+        return self.start(ids, sampling_params(params, sampling))
+
+    def batch(
+        self,
+        prompts: Iterable[Prompt],
+        *,
+        special: bool = False,
+        params: SamplingParams | Sequence[SamplingParams] | None = None,
+        **sampling: Any,
+    ) -> list[Completion]:
+        """Continues many prompts together, each as it would be alone. In the order of `prompts`.
+
+        `params` may be a list, one for each prompt. A prompt that cannot be asked raises, and
+        nothing is run; one that fails on the way has its `error` set and leaves the others be.
+        """
+        ids = [self._ids(prompt, special) for prompt in prompts]
+        each = params if isinstance(params, Sequence) else [params] * len(ids)
+        if len(each) != len(ids):
+            raise ParameterError("params", f"{len(each)} entries", f"{len(ids)}: one a prompt")
+        asked = [sampling_params(one, sampling) for one in each]
+        with ExitStack() as stack:
+            streams = [
+                stack.enter_context(self.start(*pair)) for pair in zip(ids, asked, strict=True)
+            ]
+            return [join(iter(stream.take, None)) for stream in streams]
+
+    def tokenize(self, text: str, *, special: bool = False, bos: bool = False) -> list[int]:
+        """`special`: control tokens spelled in the text become their ids. `bos`: begin with the
+        beginning-of-text token, if the model wants one."""
+        return _listed(self.tokenizer.encode(text, special=special, bos=bos))
+
+    def detokenize(self, ids: Sequence[int], *, special: bool = False) -> str:
+        """`special`: control tokens are spelled out, and not left away."""
+        return self.tokenizer.decode(ids, skip_special=not special)
+
+    def chat_ids(
+        self,
+        messages: str | Sequence[Message],
+        *,
+        tools: Sequence[Mapping[str, Any]] | None = None,
+        **options: Any,
+    ) -> list[int]:
+        """The ids that `chat` gives the model."""
+        if isinstance(messages, str):
+            messages = [{"role": "user", "content": messages}]
+        return _listed(encode_chat(self.tokenizer, self.template, messages, tools, **options))
+
+    def logits(self, prompt: Prompt, *, special: bool = False) -> NDArray[np.float32]:
+        """Logits after each token of the prompt. (tokens, vocabulary)"""
+        ids = self._ids(prompt, special)
+        with self._driver.exclusive() as engine:
+            return all_logits(engine, ids)
+
+    def start(self, ids: Sequence[int], params: SamplingParams, *, choice: int = 0) -> Stream:
+        """The request that every method above makes. Answers to one prompt with one seed differ
+        by their `choice`."""
+        request_id = str(next(self._numbers))
+        return Stream(self._driver, Request(request_id, tuple(ids), params, choice=choice))
+
+    def close(self) -> None:
+        """Ends every request; from then on every use is an error."""
+        self._driver.close()
+
+    def __enter__(self) -> Model:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _ids(self, prompt: Prompt, special: bool) -> list[int]:
+        if isinstance(prompt, str):
+            return self.tokenize(prompt, special=special, bos=True)
+        try:
+            return [operator.index(token_id) for token_id in prompt]
+        except TypeError:
+            raise ParameterError("prompt", prompt, "text, or a sequence of token ids") from None
+
+
+def sampling_params(params: SamplingParams | None, given: Mapping[str, Any]) -> SamplingParams:
+    """`params`, or the defaults, with the given fields. Raises ParameterError."""
+    for name, value in given.items():
+        if name not in PARAMETERS:
+            near = difflib.get_close_matches(name, PARAMETERS, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(PARAMETERS)}"
+            raise ParameterError(name, value, "absent: there is no such parameter", hint=hint)
+    return replace(params or SamplingParams(), **given)
+
+
+def _finish(stream: Stream) -> Completion:
+    with stream:
+        whole = join(iter(stream.take, None))
+    if whole.error is not None:
+        raise whole.error
+    return whole
+
+
+def _listed(ids: NDArray[np.int32]) -> list[int]:
+    listed: list[int] = ids.tolist()
+    return listed
+
+
+def _template(loaded: Loaded) -> ChatTemplate | None:
+    source, tokenizer = loaded.checkpoint.chat_template, loaded.tokenizer
+    if source is None:
+        return None
+    eos_id = next(iter(tokenizer.eos_ids), None)
+    return ChatTemplate(
+        source,
+        bos_token="" if tokenizer.bos_id is None else tokenizer.token_text(tokenizer.bos_id),
+        eos_token="" if eos_id is None else tokenizer.token_text(eos_id),
+    )

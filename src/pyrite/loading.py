@@ -1,0 +1,143 @@
+"""From a path to an engine: open, plan, see that it fits, prepare a backend.
+
+Decides what the settings left open: the context, the number of pages, the threads. Refuses before
+anything large is read when memory does not suffice.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from pyrite.backends.base import PAGE_TOKENS, Backend
+from pyrite.config import Settings
+from pyrite.cores import Threads, choose_threads
+from pyrite.engine import Engine
+from pyrite.errors import FormatError, ParameterError
+from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
+from pyrite.graph.plan import Plan
+from pyrite.memory import available_bytes
+from pyrite.models.estimate import estimate_memory, kv_bytes_per_token, require_memory
+from pyrite.models.registry import build_plan
+from pyrite.scheduler import pages_for
+from pyrite.text.tokenizer import Tokenizer
+
+DEFAULT_CONTEXT = 8192  # tokens, unless asked for: what a model can do may be far more
+FULL_REQUESTS = 4  # requests of a whole context that the pages hold by default, if memory allows
+KV_SHARE = 0.5  # of the memory that the weights leave: what pages may take by default
+logger = logging.getLogger("pyrite")
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """A model that is ready to run, and what was decided for it."""
+
+    checkpoint: Checkpoint
+    plan: Plan
+    tokenizer: Tokenizer
+    settings: Settings
+    threads: Threads
+    engine: Engine
+
+
+@dataclass(frozen=True, slots=True)
+class Room:
+    """Tokens that one request may hold, and the pages for all requests together."""
+
+    context: int
+    num_pages: int
+
+
+def load_engine(path: Path, settings: Settings) -> Loaded:
+    """Raises ModelError, CapacityError or BackendError."""
+    checkpoint = open_checkpoint(path)
+    plan = build_plan(checkpoint)
+    if checkpoint.tokenizer is None:
+        raise FormatError(f"{path} holds no tokenizer", hint="take a file that was made with one")
+    room = find_room(plan, checkpoint.tensors, settings, available_bytes())
+    threads = choose_threads(settings.threads)
+    logger.info("threads %s", threads.reason)
+    tokenizer = Tokenizer.from_data(checkpoint.tokenizer)
+    runner = make_backend(settings).prepare(
+        plan,
+        checkpoint.tensors,
+        num_pages=room.num_pages,
+        max_tokens=settings.max_batch_tokens,
+        num_threads=threads.count,
+        precision=settings.precision,
+    )
+    engine = Engine(runner, tokenizer, vocabulary=plan.vocabulary, context_length=room.context)
+    return Loaded(checkpoint, plan, tokenizer, settings, threads, engine)
+
+
+def find_model(model: str | Path) -> Path:
+    """A path as it is; anything else is a name, to be found in the cache or fetched into it."""
+    path = Path(model).expanduser()
+    if path.exists() or isinstance(model, Path):
+        return path
+    from pyrite.formats.hub import resolve
+
+    return resolve(model)
+
+
+def make_backend(settings: Settings) -> Backend:
+    """Imports no backend but the one that is asked for."""
+    if settings.backend == "reference":
+        from pyrite.backends.reference import ReferenceBackend
+
+        return ReferenceBackend()
+    from pyrite.backends.cpu import CpuBackend
+
+    return CpuBackend(settings.cache)
+
+
+def find_room(
+    plan: Plan, weights: Mapping[str, Tensor], settings: Settings, available: int | None
+) -> Room:
+    """Context and pages that fit into `available` bytes (None: nobody knows).
+
+    What is asked for is granted or refused, never reduced. By default the context is the model's,
+    at most DEFAULT_CONTEXT, and less where memory is short. Pages cost memory once they are used;
+    those that hold one request of a whole context must fit.
+
+    Raises ParameterError for settings that contradict the model or each other, CapacityError.
+    """
+    page_bytes = PAGE_TOKENS * kv_bytes_per_token(plan)
+    fixed = estimate_memory(plan, weights, kv_tokens=0, max_tokens=settings.max_batch_tokens)
+    left = None if available is None else max(0, available - fixed.total) // page_bytes  # pages
+    asked = _asked_pages(settings, page_bytes)
+    context = _context(plan, settings, asked, left)
+    least = pages_for(context)
+    if asked is not None and asked < least:
+        limit = f"at least {least} to hold one request of {context} tokens"
+        raise ParameterError("kv_pages", asked, limit)
+    needed = replace(fixed, keys_and_values=(asked or least) * page_bytes)
+    require_memory(needed, available)
+    return Room(context, asked or _default_pages(least, left))
+
+
+def _default_pages(least: int, left: int | None) -> int:
+    wanted = FULL_REQUESTS * least
+    return wanted if left is None else max(least, min(wanted, int(left * KV_SHARE)))
+
+
+def _asked_pages(settings: Settings, page_bytes: int) -> int | None:
+    if settings.kv_bytes is None:
+        return settings.kv_pages
+    if settings.kv_bytes < page_bytes:
+        limit = f"at least {page_bytes}, the bytes of one page"
+        raise ParameterError("kv_bytes", settings.kv_bytes, limit)
+    return settings.kv_bytes // page_bytes
+
+
+def _context(plan: Plan, settings: Settings, asked: int | None, left: int | None) -> int:
+    """`asked` and `left`: pages that the settings name, and that memory has room for."""
+    if settings.context is None:
+        limits = [plan.context_length, DEFAULT_CONTEXT]
+        return min(*limits, *(pages * PAGE_TOKENS for pages in (asked, left) if pages))
+    if settings.context > plan.context_length:
+        limit = f"at most {plan.context_length}, what the model was made for"
+        raise ParameterError("context", settings.context, limit)
+    return settings.context

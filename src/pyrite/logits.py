@@ -1,0 +1,56 @@
+"""Logits after every token of a text, for those who look at a model and not at its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite.backends.base import Batch
+from pyrite.continuation import check_prompt
+from pyrite.engine import Engine
+from pyrite.errors import CapacityError, ContextLengthError
+from pyrite.scheduler import pages_for
+
+ROWS = 32  # of one run: each is as wide as the vocabulary
+
+
+def all_logits(engine: Engine, token_ids: Sequence[int]) -> NDArray[np.float32]:
+    """Logits after each of the tokens. (tokens, vocabulary)
+
+    Runs between two steps of the engine, in pages that are free. Raises ParameterError,
+    ContextLengthError, CapacityError when too few are free, BackendError.
+    """
+    check_prompt(token_ids, engine.vocabulary)
+    if len(token_ids) > engine.context_length:
+        raise ContextLengthError(len(token_ids), engine.context_length)
+    pool, needed = engine.scheduler.pool, pages_for(len(token_ids))
+    pages = pool.take(needed)
+    if pages is None:
+        raise CapacityError(
+            f"{len(token_ids)} tokens take {needed} pages, and {pool.num_free} are free",
+            hint="end other requests first, or load the model with more pages",
+        )
+    try:
+        return _in_chunks(engine, np.array(token_ids, np.int32), np.array([pages], np.int32))
+    finally:
+        pool.give_back(pages)
+
+
+def _in_chunks(
+    engine: Engine, token_ids: NDArray[np.int32], page_tables: NDArray[np.int32]
+) -> NDArray[np.float32]:
+    logits = np.empty((len(token_ids), engine.vocabulary), np.float32)
+    rows = min(ROWS, engine.runner.max_tokens)
+    for start in range(0, len(token_ids), rows):
+        positions = np.arange(start, min(start + rows, len(token_ids)), dtype=np.int32)
+        batch = Batch(
+            token_ids=token_ids[positions],
+            positions=positions,
+            sequence_starts=np.array([0, len(positions)], np.int32),
+            page_tables=page_tables,
+            output_rows=positions - np.int32(start),
+        )
+        logits[positions] = engine.runner.run(batch)
+    return logits

@@ -1,0 +1,86 @@
+"""How much context and how many pages a model gets, from what is asked and what memory holds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pyrite.backends.base import PAGE_TOKENS
+from pyrite.config import Settings
+from pyrite.errors import CapacityError, ParameterError
+from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
+from pyrite.loading import DEFAULT_CONTEXT, FULL_REQUESTS, Room, find_room
+from pyrite.models.estimate import estimate_memory, kv_bytes_per_token
+from pyrite.models.registry import build_plan
+
+PLENTY = 1 << 40
+
+
+@pytest.fixture(scope="module")
+def checkpoint(golden: Path) -> Checkpoint:
+    return open_checkpoint(golden / "gguf_models" / "llama_q8_0.gguf")
+
+
+class Machine:
+    """The model's plan with a context of 32768 tokens, on a machine with some memory left."""
+
+    def __init__(self, checkpoint: Checkpoint) -> None:
+        self.weights = checkpoint.tensors
+        self.plan = replace(build_plan(checkpoint), context_length=32768)
+        self.page_bytes = PAGE_TOKENS * kv_bytes_per_token(self.plan)
+        self.fixed = estimate_memory(self.plan, self.weights, kv_tokens=0, max_tokens=512).total
+
+    def room(self, available: int | None = PLENTY, **settings: Any) -> Room:
+        return find_room(self.plan, self.weights, Settings(**settings), available)
+
+
+@pytest.fixture
+def machine(checkpoint: Checkpoint) -> Machine:
+    return Machine(checkpoint)
+
+
+def test_by_default(machine: Machine) -> None:
+    pages = FULL_REQUESTS * DEFAULT_CONTEXT // PAGE_TOKENS
+    assert machine.room() == Room(DEFAULT_CONTEXT, pages)
+    assert machine.room(None) == machine.room(), "where memory is unknown, it is no limit"
+
+
+def test_a_model_of_a_short_context(machine: Machine) -> None:
+    machine.plan = replace(machine.plan, context_length=100)
+    assert machine.room() == Room(100, FULL_REQUESTS * 4)
+
+
+def test_what_is_asked_is_granted(machine: Machine) -> None:
+    assert machine.room(context=20000).context == 20000
+    assert machine.room(kv_pages=10) == Room(320, 10)
+    assert machine.room(kv_bytes=10 * machine.page_bytes + 1) == Room(320, 10)
+    assert machine.room(kv_pages=10, context=100) == Room(100, 10)
+
+
+def test_what_is_asked_and_contradicts(machine: Machine) -> None:
+    with pytest.raises(ParameterError, match="32768"):
+        machine.room(context=32769)
+    with pytest.raises(ParameterError, match="at least 32 to hold one request of 1000"):
+        machine.room(context=1000, kv_pages=31)
+    with pytest.raises(ParameterError, match=str(machine.page_bytes)):
+        machine.room(kv_bytes=machine.page_bytes - 1)
+
+
+def test_where_memory_is_short_the_default_shrinks(machine: Machine) -> None:
+    available = machine.fixed + 50 * machine.page_bytes
+    assert machine.room(available) == Room(50 * PAGE_TOKENS, 50)
+    more = machine.fixed + 3 * (DEFAULT_CONTEXT // PAGE_TOKENS) * machine.page_bytes
+    assert machine.room(more) == Room(DEFAULT_CONTEXT, 3 * DEFAULT_CONTEXT // PAGE_TOKENS // 2)
+
+
+def test_what_does_not_fit_is_refused_with_both_numbers(machine: Machine) -> None:
+    available = machine.fixed + 50 * machine.page_bytes
+    with pytest.raises(CapacityError, match=r"needs \d+ MiB .* \d+ MiB are available"):
+        machine.room(available, context=51 * PAGE_TOKENS)
+    with pytest.raises(CapacityError):
+        machine.room(available, kv_pages=51)
+    with pytest.raises(CapacityError):
+        machine.room(machine.fixed - 1)
