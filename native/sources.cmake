@@ -30,13 +30,17 @@ list(APPEND PYRITE_SOURCES native/kernels/file_block.cpp native/kernels/pack.cpp
      native/kernels/weight_type.cpp native/kernels/table.cpp native/kernels/isa_scalar.cpp
      native/kernels/limits.cpp)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  list(APPEND PYRITE_SOURCES native/kernels/isa_avx2.cpp native/kernels/isa_avx512.cpp)
+  list(APPEND PYRITE_SOURCES native/kernels/isa_avx2.cpp native/kernels/isa_avx512.cpp
+       native/kernels/isa_amx.cpp)
   # GCC 12 takes the undefined operands in its own AVX-512 header for mistakes.
   set(GCC_WARNS_FALSELY "-Wno-uninitialized;-Wno-maybe-uninitialized")
   set_source_files_properties(native/kernels/isa_avx2.cpp PROPERTIES COMPILE_OPTIONS
     "-mavx2;-mfma;-mf16c")
+  set(AVX512 "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni")
   set_source_files_properties(native/kernels/isa_avx512.cpp PROPERTIES COMPILE_OPTIONS
-    "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;${GCC_WARNS_FALSELY}")
+    "${AVX512};${GCC_WARNS_FALSELY}")
+  set_source_files_properties(native/kernels/isa_amx.cpp PROPERTIES COMPILE_OPTIONS
+    "${AVX512};-mamx-tile;-mamx-int8;${GCC_WARNS_FALSELY}")
 endif()
 list(APPEND PYRITE_BINDING_SOURCES native/bind_kernels.cpp)
 

@@ -15,6 +15,10 @@ extern const KernelTable kKernelTable;
 namespace avx512 {
 extern const KernelTable kKernelTable;
 }
+namespace amx {
+bool request_tiles();
+const KernelTable& kernel_table();
+}
 #endif
 
 }  // namespace pyrite

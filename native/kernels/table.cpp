@@ -2,6 +2,10 @@
 
 #include <cstring>
 
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
+
 #include "kernels/isa.h"
 
 namespace pyrite {
@@ -9,11 +13,13 @@ namespace pyrite {
 namespace {
 
 struct Choice {
-  const KernelTable* table;
+  const char* isa;
   bool (*present)();
+  const KernelTable& (*table)();
 };
 
 bool always() { return true; }
+const KernelTable& portable_table() { return portable::kKernelTable; }
 
 #if defined(__x86_64__)
 // The compiler's check covers the operating system's part too: that it keeps the wide registers.
@@ -27,15 +33,26 @@ bool has_avx512() {
          __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl") &&
          __builtin_cpu_supports("avx512vnni");
 }
+
+// GCC 12 has no name for AMX here: leaf 7 of CPUID, AMX-TILE and AMX-INT8.
+bool has_amx() {
+  unsigned a, b, c, d;
+  if (!has_avx512() || !__get_cpuid_count(7, 0, &a, &b, &c, &d)) return false;
+  return (d >> 24 & 1) && (d >> 25 & 1) && amx::request_tiles();
+}
+
+const KernelTable& avx2_table() { return avx2::kKernelTable; }
+const KernelTable& avx512_table() { return avx512::kKernelTable; }
 #endif
 
 // Best first.
 const Choice kChoices[] = {
 #if defined(__x86_64__)
-    {&avx512::kKernelTable, has_avx512},
-    {&avx2::kKernelTable, has_avx2},
+    {"amx", has_amx, amx::kernel_table},
+    {"avx512", has_avx512, avx512_table},
+    {"avx2", has_avx2, avx2_table},
 #endif
-    {&portable::kKernelTable, always},
+    {"scalar", always, portable_table},
 };
 
 bool is_known(const char* name) {
@@ -50,11 +67,11 @@ bool is_known(const char* name) {
 const KernelTable* kernel_table(const char* name, const char** error) {
   const bool best = name == nullptr || *name == 0;
   for (const Choice& choice : kChoices) {
-    const bool wanted = best || std::strcmp(choice.table->isa, name) == 0;
-    if (wanted && choice.present()) return choice.table;
+    const bool wanted = best || std::strcmp(choice.isa, name) == 0;
+    if (wanted && choice.present()) return &choice.table();
   }
   *error = is_known(name) ? "this processor or build lacks that instruction set"
-                          : "the instruction sets are scalar, avx2 and avx512";
+                          : "the instruction sets are scalar, avx2, avx512 and amx";
   return nullptr;
 }
 

@@ -79,7 +79,7 @@ struct KernelTable {
 };
 
 // Every name that `kernel_table` knows, whether this processor has it or not.
-inline constexpr const char* kIsaNames[] = {"scalar", "avx2", "avx512"};
+inline constexpr const char* kIsaNames[] = {"scalar", "avx2", "avx512", "amx"};
 
 // The table of that name (PYRITE_ISA), or with an empty name the best this processor has. Null
 // with a reason in `error` when the name is unknown or the processor lacks it.

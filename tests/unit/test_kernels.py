@@ -160,7 +160,7 @@ def test_default_precision_keeps_fifteen_bits(stored, case):
 @pytest.mark.parametrize("case", CASES)
 def test_every_instruction_set_gives_the_same_bits(stored, case, planes):
     weights = repeated(stored, case, 33)
-    x = activations(9, weights.columns)
+    x = activations(41, weights.columns)
     first = multiply(weights, x, ISAS[0], planes)
     for isa in ISAS[1:]:
         np.testing.assert_array_equal(multiply(weights, x, isa, planes), first)

@@ -2,7 +2,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 def isa_names() -> list[str]:
-    """Instruction sets that this build and processor have, of scalar, avx2, avx512."""
+    """Instruction sets that this build and processor have, of scalar, avx2, avx512, amx."""
 
 def chosen_isa(name: str = "") -> str:
     """`name`, or the best one here. Raises ValueError when it is unknown or absent."""

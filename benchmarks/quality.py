@@ -1,0 +1,155 @@
+"""KL divergence from the float32 log-probabilities of tests/golden/real, ours and llama.cpp's.
+
+    python benchmarks/quality.py --model smollm2_135m_q4_1=PATH [--llama-server PATH]
+
+For each prompt the fixture holds the 50 likeliest tokens of up to 8 positions. The divergence is
+taken over these 50 and one bucket for the rest: sum p log(p / q). llama.cpp answers over its own HTTP
+server, one request a position, with its default settings and 16-bit keys and values.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import socket
+import subprocess
+import time
+import urllib.request
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden" / "real"
+
+# ids of a prompt up to a position, ids whose log-probabilities are wanted -> those log-probabilities
+Probe = Callable[[list[int], NDArray[np.int32]], NDArray[np.float64]]
+
+
+def divergence(reference: NDArray[np.float64], found: NDArray[np.float64]) -> float:
+    """KL(reference || found) over the given tokens and one bucket for all others; nats."""
+    p, q = np.exp(reference), np.exp(found)
+    inside = float(np.sum(p * (reference - found)))
+    rest_p, rest_q = max(1 - p.sum(), 1e-12), max(1 - q.sum(), 1e-12)
+    return inside + float(rest_p * np.log(rest_p / rest_q))
+
+
+def measure(name: str, probe: Probe) -> dict[str, float]:
+    prompts = json.loads((GOLDEN / f"{name}.json").read_text())
+    prompts = prompts["prompts"] if isinstance(prompts, dict) else prompts
+    arrays = np.load(GOLDEN / f"{name}.npz")
+    kl, same_top, gaps = [], [], []
+    for prompt in prompts:
+        ids, key = prompt["ids"], prompt["name"]
+        for row, position in enumerate(prompt["positions"]):
+            top = arrays[f"{key}.top_ids"][row]
+            reference = arrays[f"{key}.top_logprobs"][row].astype(np.float64)
+            found = probe(ids[: position + 1], top)
+            kl.append(divergence(reference, found))
+            same_top.append(int(np.argmax(found)) == 0)
+            gaps.append(np.median(np.abs(found[:5] - reference[:5])))
+    return {
+        "positions": len(kl),
+        "mean_kl": float(np.mean(kl)),
+        "max_kl": float(np.max(kl)),
+        "same_top_token": float(np.mean(same_top)),
+        "median_top5_difference": float(np.median(gaps)),
+    }
+
+
+def ours(path: Path, precision: str, threads: int) -> dict[str, float]:
+    import pyrite
+
+    with pyrite.load(path, precision=precision, threads=threads) as model:
+
+        def probe(ids: list[int], wanted: NDArray[np.int32]) -> NDArray[np.float64]:
+            row = model.logits(ids)[-1].astype(np.float64)
+            top = row.max()
+            return row[wanted] - top - np.log(np.exp(row - top).sum())
+
+        return measure(fixture_of(path), probe)
+
+
+def fixture_of(path: Path) -> str:
+    return "smollm2_135m_q4_1" if "smol" in path.name.lower() else "gemma3_270m_q4_k_m"
+
+
+@contextmanager
+def llama_server(binary: Path, model: Path, threads: int) -> Iterator[str]:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port = probe.getsockname()[1]
+    command = [binary, "-m", model, "-t", str(threads), "--port", str(port), "-c", "2048", "-np", "1"]
+    process = subprocess.Popen(
+        [str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        wait_ready(url, process)
+        yield url
+    finally:
+        process.terminate()
+        process.wait(timeout=30)
+
+
+def wait_ready(url: str, process: subprocess.Popen[bytes], seconds: float = 60.0) -> None:
+    deadline = time.monotonic() + seconds
+    while time.monotonic() < deadline:
+        if process.poll() is not None:
+            raise SystemExit(f"llama-server ended with {process.returncode}")
+        try:
+            with urllib.request.urlopen(f"{url}/health", timeout=2):
+                return
+        except OSError:
+            time.sleep(0.2)
+    raise SystemExit("llama-server was not ready in time")
+
+
+def theirs(binary: Path, path: Path, threads: int) -> dict[str, float]:
+    with llama_server(binary, path, threads) as url:
+
+        def probe(ids: list[int], wanted: NDArray[np.int32]) -> NDArray[np.float64]:
+            body = {"prompt": ids, "n_predict": 1, "n_probs": 20000, "temperature": -1}
+            request = urllib.request.Request(
+                f"{url}/completion",
+                data=json.dumps(body | {"cache_prompt": True}).encode(),
+                headers={"Content-Type": "application/json"},
+            )
+            with urllib.request.urlopen(request, timeout=120) as answer:
+                first = json.load(answer)["completion_probabilities"][0]
+            known = {entry["id"]: entry["logprob"] for entry in first["top_logprobs"]}
+            floor = min(known.values())
+            return np.array([known.get(int(token), floor) for token in wanted], dtype=np.float64)
+
+        return measure(fixture_of(path), probe)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("--llama-server", type=Path, help="llama.cpp's server, built for this machine")
+    parser.add_argument("--threads", type=int, default=2)
+    options = parser.parse_args()
+    for path in options.models:
+        rows = {}
+        for precision in ("default", "fast"):
+            rows[f"pyrite {precision}"] = ours(path, precision, options.threads)
+        if options.llama_server:
+            rows["llama.cpp"] = theirs(options.llama_server, path, options.threads)
+        report(path, rows)
+
+
+def report(path: Path, rows: dict[str, dict[str, float]]) -> None:
+    print(f"\n{path.name}: {next(iter(rows.values()))['positions']:.0f} positions")
+    print("| engine | mean KL | max KL | same top token | median of top-5 differences |")
+    print("| --- | --- | --- | --- | --- |")
+    for engine, row in rows.items():
+        cells = [f"{row[key]:.2e}" for key in ("mean_kl", "max_kl")]
+        cells += [f"{row['same_top_token']:.1%}", f"{row['median_top5_difference']:.4f}"]
+        print(f"| {engine} | {' | '.join(cells)} |")
+
+
+if __name__ == "__main__":
+    main()
