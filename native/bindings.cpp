@@ -7,12 +7,10 @@ void bind_text(nb::module_ module);
 void bind_sampling(nb::module_ module);
 void bind_kernels(nb::module_ module);
 void bind_program(nb::module_ module);
-void bind_probe(nb::module_ module);
 
 NB_MODULE(_native, module) {
   bind_text(module.def_submodule("text"));
   bind_sampling(module.def_submodule("sampling"));
   bind_kernels(module.def_submodule("kernels"));
   bind_program(module.def_submodule("program"));
-  bind_probe(module.def_submodule("probe"));
 }

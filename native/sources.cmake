@@ -49,7 +49,3 @@ list(APPEND PYRITE_SOURCES native/program/attention.cpp native/program/linear.cp
      native/program/program.cpp native/program/rope_table.cpp native/program/row_ops.cpp
      native/program/step.cpp native/program/team.cpp)
 list(APPEND PYRITE_BINDING_SOURCES native/bind_program.cpp)
-
-# probe: what the machine can do at most, for the shares that `pyrite bench` tells
-list(APPEND PYRITE_SOURCES native/probe/limits.cpp)
-list(APPEND PYRITE_BINDING_SOURCES native/bind_probe.cpp)

@@ -1,5 +1,4 @@
 from . import kernels as kernels
-from . import probe as probe
 from . import program as program
 from . import sampling as sampling
 from . import text as text

@@ -1,0 +1,177 @@
+"""Chooses the verb, runs it, and turns whatever it raises into one line and an exit code.
+
+Imports no verb but the one that is asked for; `pyrite --help` needs none. Knows no model.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Any
+
+from pyrite import __version__
+from pyrite.errors import PyriteError
+
+# Verb: (module, what it does). A module has `add_arguments(parser)` and `run(options)`, which gives
+# the exit code.
+VERBS = {
+    "run": ("pyrite.cli.run", "chat with a model, or answer one prompt"),
+    "pull": ("pyrite.cli.pull", "fetch a model"),
+    "ls": ("pyrite.cli.ls", "list the models that are here"),
+    "rm": ("pyrite.cli.rm", "remove a model"),
+    "show": ("pyrite.cli.show", "what a model file holds, and the plan that is made of it"),
+    "tokenize": ("pyrite.cli.tokenize", "the tokens of a text"),
+    "bench": ("pyrite.cli.bench", "measure speed, and the share of what the machine can do"),
+    "doctor": ("pyrite.cli.doctor", "check this machine, and a model file on it"),
+    "completion": ("pyrite.cli.completion", "print completions for a shell"),
+}
+
+OK = 0
+CHECK_FAILED = 1
+USAGE = 2
+BUG = 70
+INTERRUPTED = 130
+BROKEN_PIPE = 141
+
+EXIT_CODES = {
+    OK: "done",
+    CHECK_FAILED: "doctor found a fault, or the system refused something (a folder, a file)",
+    USAGE: "the command line, a parameter or a prompt is out of bounds",
+    3: "the model file cannot be used",
+    4: "there is no such model",
+    5: "a download failed",
+    6: "not enough memory or disk",
+    7: "this machine cannot run what was asked, or a run failed",
+    BUG: "a bug in Pyrite",
+    INTERRUPTED: "interrupted (Ctrl-C)",
+    BROKEN_PIPE: "whoever read the output went away",
+}
+
+
+def entry() -> None:
+    """The `pyrite` command."""
+    if not set(sys.argv[1:]) <= {"-h", "--help", "-V", "--version"}:
+        show_warnings()
+    code = main(sys.argv[1:])
+    try:
+        sys.stdout.flush()
+    except BrokenPipeError:
+        code = BROKEN_PIPE
+        silence_stdout()
+    except OSError as error:
+        code = report(error)
+        silence_stdout()
+    sys.exit(code)
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Runs one command and gives its exit code; writes every error as one line to stderr."""
+    debug = "--debug" in arguments
+    try:
+        return dispatch([word for word in arguments if word != "--debug"])
+    except SystemExit as error:  # argparse: help was printed, or the usage was wrong
+        return error.code if isinstance(error.code, int) else USAGE
+    except KeyboardInterrupt:
+        return INTERRUPTED
+    except BrokenPipeError:
+        silence_stdout()
+        return BROKEN_PIPE
+    except Exception as error:
+        if debug:
+            raise
+        return report(error)
+
+
+def dispatch(arguments: Sequence[str]) -> int:
+    verb = arguments[0] if arguments else "--help"
+    if verb in ("-h", "--help", "help"):
+        print(usage())
+        return OK
+    if verb in ("-V", "--version"):
+        print(f"pyrite {__version__}")
+        return OK
+    if verb not in VERBS:
+        return complain(f"no verb {verb!r}; {suggestion(verb)}", USAGE)
+    module = import_module(VERBS[verb][0])
+    options = parser_of(verb, module).parse_args(arguments[1:])
+    code: int = module.run(options)
+    return code
+
+
+def parser_of(verb: str, module: Any) -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog=f"pyrite {verb}",
+        description=module.__doc__.split("\n\n")[0],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    module.add_arguments(parser)
+    return parser
+
+
+def report(error: Exception) -> int:
+    if isinstance(error, PyriteError):
+        return complain(str(error), error.exit_code)
+    if isinstance(error, MemoryError):
+        return complain("not enough memory (close something, or take a smaller model)", 6)
+    if isinstance(error, OSError):
+        return complain(str(error), CHECK_FAILED)
+    return complain(
+        f"a bug in Pyrite: {type(error).__name__}: {error} (please report it, with what "
+        "--debug prints)",
+        BUG,
+    )
+
+
+def complain(message: str, code: int) -> int:
+    line = " ".join(message.split("\n"))
+    print(f"pyrite: error: {line}", file=sys.stderr)
+    return code
+
+
+def suggestion(verb: str) -> str:
+    import difflib
+
+    near = difflib.get_close_matches(verb, VERBS, n=1)
+    return f"did you mean {near[0]}?" if near else "see pyrite --help"
+
+
+def show_warnings() -> None:
+    """Log lines go to the terminal; where stderr is read by a program, nothing but errors does."""
+    import logging
+
+    handler = logging.StreamHandler() if sys.stderr.isatty() else logging.NullHandler()
+    handler.setFormatter(logging.Formatter("pyrite: %(message)s"))
+    logger = logging.getLogger("pyrite")
+    logger.addHandler(handler)
+    logger.propagate = False
+
+
+def silence_stdout() -> None:
+    """What is still buffered has nowhere to go; the interpreter must not complain at exit."""
+    with contextlib.suppress(OSError, ValueError):
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+
+def usage() -> str:
+    verbs = [f"  {verb:<12}{text}" for verb, (_, text) in VERBS.items()]
+    codes = [f"  {code:<5}{text}" for code, text in EXIT_CODES.items()]
+    return "\n".join(
+        [
+            "usage: pyrite VERB [options]    (pyrite VERB --help tells the options)",
+            "",
+            *verbs,
+            "",
+            "MODEL is a file (GGUF), a folder (safetensors), an alias such as smollm2, or",
+            "user/repo[:quant] of the Hugging Face hub.",
+            "",
+            "exit codes:",
+            *codes,
+            "",
+            "PYRITE_HOME is the folder of models and caches; --debug shows where an error is from.",
+        ]
+    )

@@ -1,0 +1,158 @@
+"""What `doctor` looks at in a model file; each check gives a line of text or raises."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite.cli.doctor import Fault, Skip
+from pyrite.cli.terminal import size
+from pyrite.errors import CapacityError, TemplateError
+from pyrite.formats.checkpoint import Tensor, open_checkpoint
+from pyrite.llm import Model, load
+from pyrite.models.registry import build_plan
+from pyrite.quant.dequant import dequantize
+from pyrite.text.chat import chat_segments
+from pyrite.text.template import ChatTemplate
+from pyrite.text.tokenizer import Tokenizer
+
+TEXTS = (
+    "The quick brown fox jumps over 13 lazy dogs.",
+    "déjà vu, 北京, שלום, 👩‍🚀\tand a tab",
+    "def f(x):\n    return x + 1\n\n",
+    "<|im_end|></s><eos> are only words here",
+)
+PROBE = "The capital of France is Paris, and the capital of Italy is"
+MAX_DIVERGENCE = 0.005  # nats; at 15 bits of activation it is about a hundredth of that
+ROWS_AT_ONCE = 1024
+
+
+class ModelChecks:
+    """Opens and plans at once, which is the first check: raises ModelError."""
+
+    def __init__(self, path: Path, threads: int | None) -> None:
+        self.path = path
+        self.threads = threads
+        self.checkpoint = open_checkpoint(path)
+        self.plan = build_plan(self.checkpoint)
+        data = self.checkpoint.tokenizer
+        self.tokenizer = None if data is None else Tokenizer.from_data(data)
+
+    def all(self) -> list[tuple[str, Callable[[], str]]]:
+        return [
+            ("file", self.file),
+            ("tensors", self.tensors),
+            ("tokenizer", self.round_trip),
+            ("template", self.template),
+            ("end of answer", self.stop_tokens),
+            ("numbers", self.numbers),
+        ]
+
+    def file(self) -> str:
+        one = self.checkpoint
+        return f"{one.architecture}, {len(one.tensors)} tensors, {size(one.num_bytes)}: {self.path}"
+
+    def tensors(self) -> str:
+        wrong = [name for name, one in self.checkpoint.tensors.items() if not finite(one)]
+        if wrong:
+            raise Fault(f"infinite or not a number in {len(wrong)}: {', '.join(wrong[:3])}")
+        return "every number is finite"
+
+    def round_trip(self) -> str:
+        tokenizer = self._tokenizer()
+        for text in TEXTS:
+            back = tokenizer.decode(tokenizer.encode(text), skip_special=False)
+            if back != text:
+                raise Fault(f"{text!r} comes back as {back!r}")
+        if tokenizer.warnings:
+            raise Fault("; ".join(tokenizer.warnings))
+        return f"{tokenizer.vocab_size} tokens; texts come back as they were"
+
+    def template(self) -> str:
+        if self.checkpoint.chat_template is None:
+            raise Skip("none: the model continues text")
+        template = ChatTemplate(
+            self.checkpoint.chat_template,
+            bos_token=self._text(self._tokenizer().bos_id),
+            eos_token=self._text(next(iter(self._tokenizer().eos_ids), None)),
+        )
+        segments = chat_segments(template, [{"role": "user", "content": PROBE}])
+        text = "".join(part for part, _ in segments)
+        if PROBE not in text:
+            raise Fault("what a user says does not appear in the prompt")
+        self._check_markers(segments)
+        try:
+            chat_segments(
+                template, [{"role": "system", "content": "x"}, {"role": "user", "content": "y"}]
+            )
+        except TemplateError as error:
+            return f"renders; without system messages: {error.message}"
+        return f"renders, {len(text)} characters for one message"
+
+    def _check_markers(self, segments: list[tuple[str, bool]]) -> None:
+        tokenizer = self._tokenizer()
+        ids = tokenizer.encode_segments(segments)
+        if not any(tokenizer.is_special(int(token_id)) for token_id in ids):
+            raise Fault("its turns are marked by no control token of this tokenizer")
+
+    def stop_tokens(self) -> str:
+        tokenizer = self._tokenizer()
+        stops = tokenizer.stop_ids
+        beyond = [token_id for token_id in stops if token_id >= self.plan.vocabulary]
+        if not stops or beyond:
+            raise Fault(
+                f"outside the vocabulary: {beyond}" if beyond else "no token ends an answer"
+            )
+        return ", ".join(f"{token_id} {tokenizer.token_text(token_id)!r}" for token_id in stops)
+
+    def numbers(self) -> str:
+        """Kullback-Leibler divergence of the backend's next-token probabilities."""
+        ids = self._tokenizer().encode(PROBE, bos=True).tolist()
+        try:
+            expected = self._log_probabilities(ids, "reference")
+        except CapacityError as error:
+            raise Skip(f"the reference has no room here: {error.message}") from None
+        found = self._log_probabilities(ids, "cpu")
+        divergence = (np.exp(expected) * (expected - found)).sum(axis=1)  # (tokens,)
+        worst = float(divergence.max())
+        if not worst < MAX_DIVERGENCE:
+            raise Fault(
+                f"diverges from the reference by {worst:.2g} nats; {MAX_DIVERGENCE} is much"
+            )
+        return f"as the reference computes: at most {worst:.1g} nats apart on {len(ids)} tokens"
+
+    def _log_probabilities(self, ids: list[int], backend: str) -> NDArray[np.float64]:
+        context = min(64, self.plan.context_length)
+        with closing(self._load(backend, context)) as model:
+            logits = model.logits(ids).astype(np.float64)  # (tokens, vocabulary)
+        if not np.isfinite(logits).all():
+            raise Fault(f"the {backend} backend gives logits that are not finite")
+        shifted = logits - logits.max(axis=1, keepdims=True)
+        return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
+
+    def _load(self, backend: str, context: int) -> Model:
+        return load(self.path, backend=backend, context=context, threads=self.threads)
+
+    def _tokenizer(self) -> Tokenizer:
+        if self.tokenizer is None:
+            raise Fault("the file holds no tokenizer")
+        return self.tokenizer
+
+    def _text(self, token_id: int | None) -> str:
+        return "" if token_id is None else self._tokenizer().token_text(token_id)
+
+
+def finite(tensor: Tensor) -> bool:
+    """Looks at some rows at a time: a tensor as float32 may be large."""
+    rows = tensor.shape[0] if len(tensor.shape) > 1 else 1
+    columns = tensor.shape[-1]
+    data = tensor.data.reshape(rows, -1)  # (rows, bytes of a row)
+    parts = (data[start : start + ROWS_AT_ONCE] for start in range(0, rows, ROWS_AT_ONCE))
+    return all(
+        bool(np.isfinite(dequantize(part.reshape(-1), tensor.type, (len(part), columns))).all())
+        for part in parts
+    )

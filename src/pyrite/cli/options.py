@@ -1,0 +1,134 @@
+"""The options that several verbs share: how to load a model, and how to sample from it.
+
+Sampling options follow the table of fields below, so that flags, `/set` and the Python names are
+one list. Values are parsed here and judged by SamplingParams and Settings.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Any
+
+from pyrite.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pyrite.llm import Model
+
+# What `run` samples with where nothing else is asked for: lively, without the tail.
+CHAT_DEFAULTS: Mapping[str, Any] = {"temperature": 0.7, "top_p": 0.95}
+
+
+def whole(text: str) -> int:
+    return int(text)
+
+
+def flag(text: str) -> bool:
+    if text.lower() in ("on", "true", "yes", "1"):
+        return True
+    if text.lower() in ("off", "false", "no", "0"):
+        return False
+    raise ValueError(text)
+
+
+def text_list(text: str) -> tuple[str, ...]:
+    """One string, in which \\n and \\t are a line break and a tab."""
+    return (text.replace("\\n", "\n").replace("\\t", "\t"),)
+
+
+def id_list(text: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in text.split(","))
+
+
+def bias(text: str) -> dict[int, float]:
+    """`42:-1.5,7:100`: additions to the logits of token ids."""
+    pairs = (part.rsplit(":", 1) for part in text.split(","))
+    return {int(token_id): float(value) for token_id, value in pairs}
+
+
+# Field of SamplingParams: (parser of its text, what it does).
+SAMPLING: dict[str, tuple[Callable[[str], Any], str]] = {
+    "max_tokens": (whole, "tokens of the answer, at most (default: until the context is full)"),
+    "temperature": (float, "0 is greedy; higher is livelier (default for run: 0.7)"),
+    "top_k": (whole, "sample from the K likeliest tokens (0: all)"),
+    "top_p": (float, "sample from the likeliest tokens that make up P (default for run: 0.95)"),
+    "min_p": (float, "sample from tokens of at least P times the likeliest one's probability"),
+    "typical_p": (float, "sample from the tokens nearest to the expected surprise that make up P"),
+    "repetition_penalty": (float, "divide logits of tokens seen in prompt and answer"),
+    "presence_penalty": (float, "subtract from logits of tokens in the answer"),
+    "frequency_penalty": (float, "subtract from logits, for each time a token is in the answer"),
+    "dry_multiplier": (float, "strength of DRY, against repeated sequences (0: off)"),
+    "dry_base": (float, "growth of DRY with the length of the repetition"),
+    "dry_allowed_length": (whole, "length of repetitions that DRY lets pass"),
+    "dry_range": (whole, "tokens that DRY looks back on (-1: all)"),
+    "xtc_probability": (float, "chance that XTC drops the likeliest tokens"),
+    "xtc_threshold": (float, "probability from which XTC counts a token as likely"),
+    "logit_bias": (bias, "ID:VALUE[,ID:VALUE...] to add to logits"),
+    "seed": (whole, "number that makes sampling repeatable"),
+    "min_tokens": (whole, "tokens before which the answer does not end"),
+    "stop": (text_list, "text that ends the answer; may be given several times"),
+    "stop_token_ids": (id_list, "ID[,ID...] that end the answer"),
+    "ignore_eos": (flag, "go on past the model's own end of an answer"),
+}
+
+
+def add_loading(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("loading")
+    group.add_argument("-t", "--threads", type=int, help="threads to compute with (default: cores)")
+    group.add_argument("-c", "--context", type=int, help="tokens that prompt and answer may have")
+    group.add_argument(
+        "--precision",
+        default="default",
+        metavar="{default,fast}",
+        help="activations of at least 15 bits, or of 8",
+    )
+    group.add_argument(
+        "--backend", default="cpu", metavar="{cpu,reference}", help="what runs the model"
+    )
+
+
+def add_sampling(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("sampling")
+    short = {"max_tokens": ["-n"], "temperature": ["--temp"], "seed": ["-s"]}
+    for name, (parse, text) in SAMPLING.items():
+        names = [f"--{name.replace('_', '-')}", *short.get(name, [])]
+        if parse is flag:
+            group.add_argument(*names, action="store_const", const=True, help=text)
+        elif parse in (text_list, id_list):
+            group.add_argument(*names, action="append", metavar="X", help=text)
+        else:
+            group.add_argument(*names, metavar="X", help=text)
+
+
+def sampling_of(options: argparse.Namespace) -> dict[str, Any]:
+    """The sampling fields that were given, parsed. Raises ParameterError."""
+    given: dict[str, Any] = {}
+    for name in SAMPLING:
+        value = getattr(options, name)
+        if isinstance(value, list):
+            given[name] = tuple(item for text in value for item in parsed(name, text))
+        elif value is not None:
+            given[name] = value if value is True else parsed(name, value)
+    return given
+
+
+def parsed(name: str, text: str) -> Any:
+    """The value of one sampling field, from text. Raises ParameterError."""
+    parse = SAMPLING[name][0]
+    try:
+        return parse(text)
+    except (ValueError, OverflowError):
+        limit = {whole: "a whole number", float: "a number", flag: "on or off"}
+        raise ParameterError(name, text, limit.get(parse, SAMPLING[name][1])) from None
+
+
+def load_model(options: argparse.Namespace, path: Any) -> Model:
+    from pyrite.llm import load
+
+    return load(
+        path,
+        context=options.context,
+        threads=options.threads,
+        precision=options.precision,
+        backend=options.backend,
+    )

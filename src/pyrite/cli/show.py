@@ -1,0 +1,143 @@
+"""What a model file holds, and with --plan what is made of it."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pyrite.cli.models import find_model
+from pyrite.cli.terminal import size, this_terminal
+
+if TYPE_CHECKING:
+    from pyrite.formats.checkpoint import Checkpoint, TokenizerData
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL")
+    parser.add_argument("--plan", action="store_true", help="the operations that the model becomes")
+    parser.add_argument("--json", action="store_true", help="for a program to read")
+
+
+def run(options: argparse.Namespace) -> int:
+    from pyrite.formats.checkpoint import open_checkpoint
+
+    checkpoint = open_checkpoint(find_model(options.model, this_terminal()))
+    if options.plan:
+        from pyrite.graph.show import show_plan
+        from pyrite.models.registry import build_plan
+
+        print(show_plan(build_plan(checkpoint)), end="")
+        return 0
+    facts = describe(checkpoint)
+    print(json.dumps(facts, ensure_ascii=False, indent=1) if options.json else as_text(facts))
+    return 0
+
+
+def describe(checkpoint: Checkpoint) -> dict[str, Any]:
+    """`problem` says why the model cannot be run; the file's own facts are there all the same."""
+    tensors = checkpoint.tensors.values()
+    facts: dict[str, Any] = {
+        "path": str(checkpoint.path),
+        "format": checkpoint.format,
+        "architecture": checkpoint.architecture,
+        "bytes": checkpoint.num_bytes,
+        "files": [str(path) for path in checkpoint.files],
+        "parameters": sum(count(tensor.shape) for tensor in tensors),
+        "tensors": len(checkpoint.tensors),
+        "types": types_of(checkpoint),
+        **sizes(checkpoint),
+        "chat_template": checkpoint.chat_template is not None,
+        "chat_template_characters": len(checkpoint.chat_template or ""),
+        "tokenizer": describe_tokenizer(checkpoint.tokenizer),
+    }
+    return facts
+
+
+def sizes(checkpoint: Checkpoint) -> dict[str, Any]:
+    from pyrite.errors import ModelError
+    from pyrite.models.registry import build_plan
+
+    try:
+        plan = build_plan(checkpoint)
+    except ModelError as error:
+        return {"problem": str(error)}
+    return {
+        "problem": None,
+        "layers": plan.num_layers,
+        "context": plan.context_length,
+        "vocabulary": plan.vocabulary,
+        "key_heads": list(plan.key_heads),
+        "head_widths": list(plan.head_widths),
+    }
+
+
+def types_of(checkpoint: Checkpoint) -> dict[str, dict[str, int]]:
+    """Weight type: how many tensors have it, and their bytes."""
+    tensors = checkpoint.tensors.values()
+    counts = Counter(tensor.type for tensor in tensors)
+    num_bytes: Counter[str] = Counter()
+    for tensor in tensors:
+        num_bytes[tensor.type] += tensor.data.nbytes
+    return {
+        name: {"tensors": number, "bytes": num_bytes[name]}
+        for name, number in sorted(counts.items(), key=lambda item: -num_bytes[item[0]])
+    }
+
+
+def describe_tokenizer(data: TokenizerData | None) -> dict[str, Any] | None:
+    if data is None:
+        return None
+    return {
+        "model": data.model,
+        "pre": data.pre,
+        "tokens": len(data.tokens),
+        "bos_id": data.bos_id,
+        "eos_ids": list(data.eos_ids),
+        "add_bos": data.add_bos,
+    }
+
+
+def as_text(facts: dict[str, Any]) -> str:
+    types = [
+        f"{name} {row['tensors']} ({size(row['bytes'])})" for name, row in facts["types"].items()
+    ]
+    tokenizer = facts["tokenizer"]
+    rows = [
+        ("path", facts["path"]),
+        ("format", f"{facts['format']}, {size(facts['bytes'])} in {len(facts['files']) or 1} file"),
+        ("architecture", facts["architecture"]),
+        ("parameters", f"{facts['parameters'] / 1e6:.1f} M in {facts['tensors']} tensors"),
+        ("types", ", ".join(types)),
+        ("layers", facts.get("layers")),
+        ("context", facts.get("context") and f"{facts['context']} tokens"),
+        ("vocabulary", facts.get("vocabulary")),
+        (
+            "template",
+            f"{facts['chat_template_characters']} characters"
+            if facts["chat_template"]
+            else "none: the model continues text",
+        ),
+        ("tokenizer", tokenizer and tokenizer_line(tokenizer)),
+        ("problem", facts["problem"]),
+    ]
+    return table((name, text) for name, text in rows if text is not None)
+
+
+def tokenizer_line(tokenizer: dict[str, Any]) -> str:
+    pre = f", pre-tokenizer {tokenizer['pre']}" if tokenizer["pre"] else ""
+    ends = ", ".join(str(token_id) for token_id in tokenizer["eos_ids"]) or "none"
+    return f"{tokenizer['model']}{pre}, {tokenizer['tokens']} tokens, end of answer: {ends}"
+
+
+def table(rows: Iterable[tuple[str, Any]]) -> str:
+    return "\n".join(f"{name:<14}{text}" for name, text in rows)
+
+
+def count(shape: tuple[int, ...]) -> int:
+    product = 1
+    for extent in shape:
+        product *= extent
+    return product
