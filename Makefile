@@ -54,5 +54,16 @@ format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
+# The native tests under the sanitizers: address and undefined behaviour together, then threads.
+sanitize: $(VENV)/.tools
+	@for kinds in address,undefined thread; do \
+		folder=build/sanitize-$${kinds%%,*}; \
+		$(BIN)/cmake -S . -B $$folder -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN))/ninja \
+			-DPYRITE_TESTS=ON -DPYRITE_BINDINGS=OFF -DPYRITE_SANITIZE=$$kinds \
+			-DCMAKE_BUILD_TYPE=Debug -DCMAKE_CXX_FLAGS_DEBUG=-O1 > /dev/null && \
+		$(BIN)/cmake --build $$folder > /dev/null && \
+		$(BIN)/ctest --test-dir $$folder --output-on-failure || exit 1; \
+	done
+
 clean:
 	rm -rf $(VENV) build

@@ -20,7 +20,7 @@ struct AttentionOp {
   float scale = 1;
   int window = 0;
   float softcap = 0;
-  Norm query_norm, key_norm;
+  Norm query_norm = {}, key_norm = {};
   const RopeTable* rope = nullptr;
 
   int group() const { return heads / key_heads; }

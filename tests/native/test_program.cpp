@@ -1,0 +1,159 @@
+// A whole program, step after step, on teams of several sizes: prefill of two sequences, then decode.
+// The logits have to be the same bits every time. Meant for the sanitizers: the thread sanitizer sees
+// every hand-over between phases, the address sanitizer every edge of the arena, pages and scratch.
+
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "check.h"
+#include "program/program.h"
+
+namespace {
+
+using namespace pyrite;
+
+constexpr int kWidth = 64;
+constexpr int kHeads = 4, kKeyHeads = 2, kHeadWidth = 24;
+constexpr int kVocabulary = 70;  // not a whole number of panels
+constexpr int kTokens = 90;      // more than a tile of rows, and three pages
+constexpr int kPages = 8;
+
+class Weights {
+ public:
+  // A packed F32 matrix of small pseudo-random values.
+  PackedMatrix matrix(int rows, int columns) {
+    std::vector<float> values(size_t(rows) * size_t(columns));
+    for (float& value : values) value = next();
+    const int panels = (rows + kPanelRows - 1) / kPanelRows;
+    const size_t panel_bytes = packed_panel_bytes(WeightType::F32, columns);
+    regions_.emplace_back(panel_bytes * size_t(panels));
+    pack_panels(WeightType::F32, rows, columns, reinterpret_cast<const uint8_t*>(values.data()), 0,
+                panels, regions_.back().data());
+    return {WeightType::F32, rows, columns, panel_bytes, regions_.back().data()};
+  }
+
+ private:
+  float next() {
+    state_ = state_ * 1664525 + 1013904223;
+    return float(int32_t(state_) >> 8) / float(1 << 25);
+  }
+
+  uint32_t state_ = 1;
+  std::vector<Region> regions_;
+};
+
+LinearOp linear(Program& program, Slice in, Slice out, std::vector<const PackedMatrix*> matrices) {
+  LinearOp op;
+  op.preparation = {Rows::kTokens, in, Norm(), 2};
+  op.out = out;
+  for (const PackedMatrix* matrix : matrices) {
+    Segment segment;
+    segment.matrix = matrix;
+    segment.first_output = op.segments.empty() ? 0 : op.segments.back().first_output +
+                                                         op.segments.back().matrix->rows;
+    op.segments.push_back(segment);
+    op.preparation.forms |= program.kernels().activation_forms(matrix->type, 2);
+  }
+  op.preparation.row_bytes =
+      program.kernels().activation_bytes(in.width, 2, op.preparation.forms);
+  return op;
+}
+
+void add_linear(Program& program, LinearOp op) {
+  program.add(PrepareOp{op.preparation}, "prepare");
+  program.add(std::move(op), "linear");
+}
+
+std::unique_ptr<Program> build(Weights& weights, int num_threads) {
+  const char* error = nullptr;
+  const KernelTable* kernels = kernel_table("", &error);
+  CHECK(kernels != nullptr);
+  constexpr int query = kHeads * kHeadWidth, key = kKeyHeads * kHeadWidth;
+  const Sizes sizes = {num_threads, 2 * kTokens, 2 * kWidth + 2 * query + 2 * key + 64, kVocabulary,
+                       kPages, kKeyHeads * head_block_bytes(kHeadWidth)};
+  auto program = std::make_unique<Program>(*kernels, sizes);
+  const auto add = [&](int rows, int columns) {
+    return program->add_matrix(weights.matrix(rows, columns));
+  };
+  const Slice x = program->slice(0, kWidth);
+  const Slice y = program->slice(kWidth, kWidth);
+  const Slice all = program->slice(2 * kWidth, query + 2 * key);
+  const Slice mixed = program->slice(2 * kWidth + query + 2 * key, query);
+
+  program->add(EmbedOp{add(kVocabulary, kWidth), 1.0f, x}, "embed");
+  LinearOp projections = linear(*program, x, all, {add(query, kWidth), add(key, kWidth),
+                                                   add(key, kWidth)});
+  projections.preparation.norm = {program->add_vector(std::vector<float>(kWidth, 1.0f)), 1e-6f};
+  add_linear(*program, projections);
+
+  AttentionOp attention{{all.data, all.stride, query},
+                        {all.data + query, all.stride, key},
+                        {all.data + query + key, all.stride, key},
+                        mixed};
+  attention.heads = kHeads;
+  attention.key_heads = kKeyHeads;
+  attention.head_width = kHeadWidth;
+  attention.window = 40;
+  attention.rope = program->add_rope({1.0, 0.5, 0.25, 0.125}, 1.0, true);
+  program->add(StoreOp{attention}, "store");
+  program->add(AttendOp{attention}, "attend");
+
+  LinearOp back = linear(*program, mixed, y, {add(kWidth, query)});
+  back.residual = x;
+  add_linear(*program, back);
+  LinearOp gated = linear(*program, y, x, {add(kWidth, kWidth)});
+  gated.segments[0].pair = add(kWidth, kWidth);
+  gated.activation = Activation::kSilu;
+  add_linear(*program, gated);
+  LinearOp head = linear(*program, x, program->slice(-1, kVocabulary), {add(kVocabulary, kWidth)});
+  head.is_result = true;
+  add_linear(*program, head);
+  return program;
+}
+
+// `tokens` new tokens of each of two sequences from position `start` on.
+std::vector<float> run(Program& program, int start, int tokens) {
+  std::vector<int32_t> ids, positions, rows;
+  for (int i = 0; i < 2 * tokens; ++i) {
+    ids.push_back((start + 7 * i) % kVocabulary);
+    positions.push_back(start + i % tokens);
+    rows.push_back(i);
+  }
+  const int32_t starts[] = {0, tokens, 2 * tokens};
+  const int32_t tables[] = {0, 2, 4, 6, 7, 5, 3, 1};
+  Batch batch = {2 * tokens,  2, 2 * tokens, ids.data(), positions.data(), starts, tables, 4,
+                 rows.data()};
+  program.run(batch);
+  for (uint8_t finite : program.finite()) CHECK(finite == 1);
+  const float* logits = program.logits();
+  return {logits, logits + size_t(2 * tokens) * kVocabulary};
+}
+
+std::vector<float> session(int num_threads) {
+  Weights weights;
+  auto program = build(weights, num_threads);
+  program->profile(num_threads == 2);
+  std::vector<float> all;
+  for (int round = 0; round < 3; ++round) {
+    const std::vector<float> prefill = run(*program, 0, kTokens);
+    all.insert(all.end(), prefill.begin(), prefill.end());
+    for (int step = 0; step < 20; ++step) {
+      const std::vector<float> logits = run(*program, kTokens + step, 1);
+      all.insert(all.end(), logits.begin(), logits.end());
+    }
+  }
+  return all;
+}
+
+}  // namespace
+
+int main() {
+  const std::vector<float> alone = session(1);
+  for (int num_threads : {2, 3, 8}) {
+    const std::vector<float> found = session(num_threads);
+    CHECK(found.size() == alone.size());
+    CHECK(std::memcmp(found.data(), alone.data(), sizeof(float) * alone.size()) == 0);
+  }
+  return 0;
+}
