@@ -27,6 +27,7 @@ inline void set_shapes(int columns) {
     shapes.row_bytes[tile] = uint16_t(tile == 4 || tile == 5 ? columns : 64);
     shapes.rows[tile] = uint8_t(tile == 6 ? columns / 4 : kTileRows);
   }
+  asm volatile("" : : "m"(shapes));  // the next line tells GCC of the first bytes alone
   _tile_loadconfig(&shapes);
 }
 
