@@ -45,7 +45,8 @@ void make_state(SamplerState* self, const pyrite::Settings& settings, int size, 
                 const Ids& bias_ids, const Floats1& bias_values, const Ids& end_ids,
                 const Ids& breakers) {
   if (size < 1) throw nb::value_error("a vocabulary has at least one token");
-  new (self) SamplerState(settings, size, checked(prompt, size), paired(bias_ids, bias_values, size),
+  new (self) SamplerState(settings, size, checked(prompt, size),
+                          paired(bias_ids, bias_values, size),
                           checked(end_ids, size), checked(breakers, size));
 }
 

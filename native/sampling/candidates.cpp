@@ -123,8 +123,8 @@ void Candidates::keep_top(size_t count) {
 }
 
 // Locally typical sampling (Meister, Pimentel, Wiher, Cotterell 2022): the tokens whose surprise is
-// nearest the entropy, until they hold `share`. Surprise less entropy is the mean of the scaled logits
-// less the token's own, for the logarithm of the sum is in both.
+// nearest the entropy, until they hold `share`. Surprise less entropy is the mean of the scaled
+// logits less the token's own, for the logarithm of the sum is in both.
 void Candidates::keep_typical(double share) {
   double mean = 0;
   for (const Candidate& candidate : list()) mean += candidate.weight * double(scaled(candidate));
@@ -175,9 +175,9 @@ void Candidates::keep_if(Keep keep) {
   count_ = kept;
 }
 
-// Keeps the shortest beginning of the order by `distance` whose weights reach `wanted`. `depth`, from
-// 0 to some 88 nats, rises with the distance: the weights of its buckets tell which bucket the sum
-// reaches `wanted` in, and only that one is put in order.
+// Keeps the shortest beginning of the order by `distance` whose weights reach `wanted`. `depth`,
+// from 0 to some 88 nats, rises with the distance: the weights of its buckets tell which bucket the
+// sum reaches `wanted` in, and only that one is put in order.
 template <class Distance, class Depth>
 void Candidates::keep_nearest(double wanted, Distance distance, Depth depth) {
   const auto bucket = [&](const Candidate& candidate) {
@@ -189,9 +189,9 @@ void Candidates::keep_nearest(double wanted, Distance distance, Depth depth) {
   bucket_mass_.fill(0);
   for (const Candidate& candidate : list()) bucket_mass_[bucket(candidate)] += candidate.weight;
   double sum = 0;  // of the buckets before `crossed`
-  int crossed = 0;  // never an empty one: with `wanted` 0 the nearest token is kept
-  while (crossed < kBuckets - 1 &&
-         (bucket_mass_[crossed] == 0 || sum + bucket_mass_[crossed] < wanted)) {
+  int crossed = 0;
+  const auto falls_short = [&](double mass) { return mass == 0 || sum + mass < wanted; };
+  while (crossed < kBuckets - 1 && falls_short(bucket_mass_[crossed])) {
     sum += bucket_mass_[crossed++];
   }
   places_.clear();
@@ -203,9 +203,9 @@ void Candidates::keep_nearest(double wanted, Distance distance, Depth depth) {
   mass_ = total();
 }
 
-// The last of the shortest beginning of the places' order whose weights reach `wanted`, or of them all
-// where rounding left their sum short of it. Halves the places around the median until few are left:
-// linear even if all are alike.
+// The last of the shortest beginning of the places' order whose weights reach `wanted`, or of them
+// all where rounding left their sum short of it. Halves the places around the median until few are
+// left: linear even if all are alike.
 Candidates::Place Candidates::last_of_mass(double wanted) {
   if (places_.empty()) return {kInfinity, 0, -1};
   auto first = places_.begin(), end = places_.end();

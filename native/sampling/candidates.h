@@ -17,9 +17,9 @@ struct Candidate {
 };
 
 // The tokens that the filters leave, in ascending order of id. Filters run in the order top_k,
-// typical_p, top_p, min_p, XTC; each sees the probabilities renormalised over what the one before it
-// left, keeps at least one token, and breaks ties in favour of the lower id. None sorts the row: a
-// filter finds the last token it keeps by selection or by buckets, then walks the list once.
+// typical_p, top_p, min_p, XTC; each sees the probabilities renormalised over what the one before
+// it left, keeps at least one token, and breaks ties in favour of the lower id. None sorts the row:
+// a filter finds the last token it keeps by selection or by buckets, then walks the list once.
 class Candidates {
  public:
   // `coin` in [0, 1) decides whether XTC takes effect in this step.

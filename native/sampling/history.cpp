@@ -53,9 +53,9 @@ void TokenCounts::add(int32_t token, bool generated) {
   entry.generated += generated;
 }
 
-// matches_[k] becomes min(longest, tokens that agree walking back from the end and from k before it):
-// the Z function of the reversed history, linear in its size. A capped value is copied as soundly as
-// an exact one, for the copy is capped the same.
+// matches_[k] becomes min(longest, tokens that agree walking back from the end and from k before
+// it): the Z function of the reversed history, linear in its size. A capped value is copied as
+// soundly as an exact one, for the copy is capped the same.
 void Repeats::find(std::span<const int32_t> history, int32_t longest, int32_t allowed_length,
                    std::span<const int32_t> sorted_breakers) {
   const int32_t size = int32_t(history.size());

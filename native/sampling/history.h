@@ -26,9 +26,9 @@ class TokenCounts {
   size_t used_ = 0;
 };
 
-// DRY ("don't repeat yourself", p-e-w, text-generation-webui pull request 5677): where the end of the
-// history occurred before, the token that followed it there is held back, the more the longer the
-// repeated stretch. A stretch never reaches across a breaker, and a breaker is never held back.
+// DRY ("don't repeat yourself", p-e-w, text-generation-webui pull request 5677): where the end of
+// the history occurred before, the token that followed it there is held back, the more the longer
+// the repeated stretch. A stretch never reaches across a breaker, and a breaker is never held back.
 class Repeats {
  public:
   // Lowers logits of `row` by min(multiplier * base^(length - allowed), ceiling).

@@ -11,8 +11,8 @@ namespace {
 constexpr int kLanes = 16;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-// Calls visit(values, block) with kRowBlock values each time; the last block is filled up with minus
-// infinity, which changes neither a maximum nor a sum.
+// Calls visit(values, block) with kRowBlock values each time; the last block is filled up with
+// minus infinity, which changes neither a maximum nor a sum.
 template <class Visit>
 void each_block(const float* row, int size, Visit visit) {
   const int whole = size / kRowBlock;
@@ -124,8 +124,8 @@ void RowSum::read(const float* row, int size, float max, float inverse_temperatu
   });
 }
 
-// What lies deeper than `depth` in a block is neither more than the block nor more than 64 weights of
-// e^-depth. At 88 nats and deeper every weight is zero.
+// What lies deeper than `depth` in a block is neither more than the block nor more than 64 weights
+// of e^-depth. At 88 nats and deeper every weight is zero.
 double RowSum::depth_of(double share) const {
   constexpr double kRounding = 1e-6;  // of sums in single precision
   const double spare = (1 - share) * total * (1 - kRounding);

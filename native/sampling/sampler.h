@@ -24,10 +24,11 @@ struct Bias {
 
 // One request's sampler: what was asked, and the tokens so far. `accept` alone changes it.
 //
-// The stages, in order: tokens past `size` do not exist; bias; before min_tokens, end ids are masked;
-// repetition penalty, once for each distinct token of prompt and output (positive logits divided,
-// others multiplied); presence and frequency penalties, for output tokens; DRY; then, at temperature
-// 0, the largest logit (the lowest id among equals), else temperature, filters and a draw.
+// The stages, in order: tokens past `size` do not exist; bias; before min_tokens, end ids are
+// masked; repetition penalty, once for each distinct token of prompt and output (positive logits
+// divided, others multiplied); presence and frequency penalties, for output tokens; DRY; then, at
+// temperature 0, the largest logit (the lowest id among equals), else temperature, filters and a
+// draw.
 class SamplerState {
  public:
   // Ids must lie in [0, size); `size` is the number of logits that belong to a token.

@@ -3,8 +3,8 @@
 
 namespace pyrite {
 
-// What a request asks of its sampler. Filled and bounded by Python (sampling/params.py); the defaults
-// change nothing.
+// What a request asks of its sampler. Filled and bounded by Python (sampling/params.py); the
+// defaults change nothing.
 struct Settings {
   double temperature = 1;  // 0: greedy
   int32_t top_k = 0;       // 0: all

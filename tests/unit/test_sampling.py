@@ -100,12 +100,13 @@ params_strategy = st.builds(
     seed=st.integers(-(2**63), 2**63 - 1),
     min_tokens=st.sampled_from([0, 0, 3, 50]),
 )
-# Whole and infinite logits make ties, single survivors and empty rows likely.
+# Whole and infinite logits make ties, single survivors and empty rows likely. No two are nearer
+# than 1/64 without being equal: a filter's verdict on such a pair would hang on rounding.
 small_rows = st.lists(
     st.one_of(
         st.integers(-4, 4).map(float),
-        st.floats(-30, 30, width=32),
-        st.sampled_from([-math.inf, 0.0, -0.0, 1e37, -1e37, 1e-40]),
+        st.integers(-2000, 2000).map(lambda value: value / 64),
+        st.sampled_from([-math.inf, 0.0, -0.0, 1e37, -1e37]),
     ),
     min_size=5,
     max_size=200,

@@ -127,8 +127,13 @@ def _dry_penalty(params: SamplingParams, length: int) -> float:
 
 
 def distribution(row: Floats, params: SamplingParams, coin: float) -> Doubles:
-    """Probabilities (tokens,) after temperature and filters; `coin` decides whether XTC acts."""
-    scaled: Doubles = (row.astype(np.float64) - row.max()) / params.temperature
+    """Probabilities (tokens,) after temperature and filters; `coin` decides whether XTC acts.
+
+    Logits are scaled in single precision: so much of the rounding belongs to the meaning.
+    """
+    with np.errstate(over="ignore"):  # minus infinity, whose weight is rightly zero
+        single = (row - row.max()) * np.float32(1 / params.temperature)
+    scaled = single.astype(np.float64)
     weights: Doubles = np.exp(scaled)
     weights[weights < SMALLEST_WEIGHT] = 0
     order = np.argsort(-row.astype(np.float64), kind="stable")  # likeliest first, then lower ids
