@@ -30,6 +30,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("llm",),
     ("vllm",),
     ("cli", "server"),
+    ("__main__",),
 )
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}
 

@@ -1,8 +1,6 @@
 """`python -m pyrite`: the command line, where the `pyrite` script is not on the path."""
 
-import sys
-
 from pyrite.cli.main import entry
 
 if __name__ == "__main__":
-    sys.exit(entry())
+    entry()
