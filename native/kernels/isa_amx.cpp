@@ -42,13 +42,14 @@ void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const
   const size_t place = Dot::place(activation_areas(in.columns, in.planes, in.forms));
   const uint8_t* rows = in.data + size_t(first_row) * in.row_bytes + place;
   alignas(64) float totals[product::kTotalRows * kPanelRows];
-  tiles::set_shapes(kTraits.step_columns);
+  static_assert(kTraits.step_columns == kBlock);
+  tiles::set_shapes();
   for (int p = 0; p < num_panels; ++p) {
     panel.data = matrix.data + size_t(first_panel + p) * matrix.panel_bytes;
     const int lanes = matrix.rows - (first_panel + p) * kPanelRows;
     for (int row = 0; row < num_rows; row += product::kTotalRows) {
       const int count = std::min(num_rows - row, product::kTotalRows);
-      tiles::multiply_panel<kPlaneCount, kBlock / kTraits.step_columns, kTraits.has_offset()>(
+      tiles::multiply_panel<kPlaneCount, kTraits.has_offset()>(
           panel, rows + row * in.row_bytes, in.row_bytes, count, totals);
       product::put_totals(totals, count, lanes, out + row * out_stride + p * kPanelRows,
                           out_stride);
@@ -59,22 +60,23 @@ void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const
 
 using Multiply = decltype(&multiply<WeightType::Q4_0, 1>);
 
+// Null for what vectors do better: floats, and types with two steps in a block.
 template <int kPlaneCount>
 Multiply multiply_of(WeightType type) {
   switch (type) {
     case WeightType::F32:
     case WeightType::F16:
-    case WeightType::BF16: return nullptr;
+    case WeightType::BF16:
+    case WeightType::Q2_K:
+    case WeightType::Q3_K:
+    case WeightType::Q6_K: return nullptr;
     case WeightType::Q4_0: return multiply<WeightType::Q4_0, kPlaneCount>;
     case WeightType::Q4_1: return multiply<WeightType::Q4_1, kPlaneCount>;
     case WeightType::Q5_0: return multiply<WeightType::Q5_0, kPlaneCount>;
     case WeightType::Q5_1: return multiply<WeightType::Q5_1, kPlaneCount>;
     case WeightType::Q8_0: return multiply<WeightType::Q8_0, kPlaneCount>;
-    case WeightType::Q2_K: return multiply<WeightType::Q2_K, kPlaneCount>;
-    case WeightType::Q3_K: return multiply<WeightType::Q3_K, kPlaneCount>;
     case WeightType::Q4_K: return multiply<WeightType::Q4_K, kPlaneCount>;
     case WeightType::Q5_K: return multiply<WeightType::Q5_K, kPlaneCount>;
-    case WeightType::Q6_K: return multiply<WeightType::Q6_K, kPlaneCount>;
     case WeightType::IQ4_NL: return multiply<WeightType::IQ4_NL, kPlaneCount>;
     case WeightType::IQ4_XS: return multiply<WeightType::IQ4_XS, kPlaneCount>;
   }

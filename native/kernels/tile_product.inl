@@ -1,6 +1,7 @@
 // Products of 16 rows at once on AMX: the codes of a block are a B tile as they lie in a chunk, the
 // planes of 16 prepared rows are A tiles, and sixteen vectors of totals stay in registers. The integers
-// and the order of float operations are those of product.inl, so the bits are the same.
+// and the order of float operations are those of product.inl, so the bits are the same. For types with
+// one step in a block: with two, tiles of half the depth were measured to be no faster than vectors.
 
 namespace tiles {
 
@@ -19,19 +20,19 @@ struct alignas(64) Shapes {
   uint8_t rows[16] = {};
 };
 
-// `columns` of a step: 32 or 16. A matrix product sets the shapes anew each time it starts, and
-// gives the tiles back when it ends, so that nobody else's use of them can disturb it.
-inline void set_shapes(int columns) {
+// A matrix product sets the shapes anew each time it starts, and gives the tiles back when it ends,
+// so that nobody else's use of them can disturb it.
+inline void set_shapes() {
   Shapes shapes;
   for (int tile = 0; tile < 7; ++tile) {
-    shapes.row_bytes[tile] = uint16_t(tile == 4 || tile == 5 ? columns : 64);
-    shapes.rows[tile] = uint8_t(tile == 6 ? columns / 4 : kTileRows);
+    shapes.row_bytes[tile] = uint16_t(tile == 4 || tile == 5 ? kBlock : 64);
+    shapes.rows[tile] = uint8_t(tile == 6 ? kGroups : kTileRows);
   }
   asm volatile("" : : "m"(shapes));  // the next line tells GCC of the first bytes alone
   _tile_loadconfig(&shapes);
 }
 
-// Sums of one step for 16 rows, a plane each: int32 (planes, rows, outputs).
+// Sums of one block for 16 rows, a plane each: int32 (planes, rows, outputs).
 struct alignas(64) Sums {
   int32_t low[kTileRows * kPanelRows];
   int32_t high[kTileRows * kPanelRows];
@@ -39,7 +40,7 @@ struct alignas(64) Sums {
 
 // The tile registers are renamed by the processor: two accumulators are enough to work ahead.
 template <int kPlaneCount>
-[[gnu::always_inline]] inline void multiply_step(const uint8_t* codes, const uint8_t* planes,
+[[gnu::always_inline]] inline void multiply_block(const uint8_t* codes, const uint8_t* planes,
                                                  size_t stride, Sums& sums) {
   _tile_loadd(6, codes, 64);
   _tile_zero(0);
@@ -62,57 +63,49 @@ template <int kPlaneCount>
   return {_mm512_add_epi32(_mm512_slli_epi32(high, 8), low)};
 }
 
-// Adds one step's sums to the totals of 16 rows; `heads` is the block's head in the first row.
-template <int kPlaneCount, int kSteps, bool kOffset>
-[[gnu::always_inline]] inline void scale_step(const Sums& sums, Lanes step, Lanes offset, int s,
+// Adds one block's sums to the totals of 16 rows; `heads` is its head in the first row.
+template <int kPlaneCount, bool kOffset>
+[[gnu::always_inline]] inline void scale_block(const Sums& sums, Lanes step, Lanes offset,
                                               int zero_bits, const uint8_t* heads, size_t stride,
                                               Lanes* totals) {
 #pragma GCC unroll 16
   for (int r = 0; r < kTileRows; ++r) {
     const BlockHead& head = *reinterpret_cast<const BlockHead*>(heads + r * stride);
     Ints sum = whole<kPlaneCount>(sums, r);
-    if constexpr (!kOffset) {
-      sum = subtract_raised(sum, kSteps == 1 ? &head.sum : head.half_sums + s, zero_bits);
-    }
+    if constexpr (!kOffset) sum = subtract_raised(sum, &head.sum, zero_bits);
     totals[r] = fused_once(to_floats(sum), step * broadcast(head.scale), totals[r]);
-    if constexpr (kOffset) {
-      const float value = kSteps == 1 ? head.value : head.half_values[s];
-      totals[r] = fused_once(offset, broadcast(value), totals[r]);
-    }
+    if constexpr (kOffset) totals[r] = fused_once(offset, broadcast(head.value), totals[r]);
   }
 }
 
-// A chunk's columns for 16 rows. The tiles work one step ahead of the vectors.
-template <int kPlaneCount, int kSteps, bool kOffset>
+// A chunk's columns for 16 rows. The tiles work one block ahead of the vectors.
+template <int kPlaneCount, bool kOffset>
 [[gnu::noinline]] void multiply_chunk(const Chunk<ByteDot<kPlaneCount>>& chunk, int num_blocks,
                                       int zero_bits, const uint8_t* rows, size_t stride,
                                       float* out) {
   using Dot = ByteDot<kPlaneCount>;
-  constexpr int kStepColumns = kBlock / kSteps;
   Sums sums[2];
   Lanes totals[kTileRows];
 #pragma GCC unroll 16
   for (int r = 0; r < kTileRows; ++r) totals[r] = load(out + r * kPanelRows);
-  const int num_steps = num_blocks * kSteps;
-  const auto planes = [&](int i) {
-    return rows + i / kSteps * Dot::kBlockBytes + sizeof(BlockHead) + i % kSteps * kStepColumns;
+  const auto heads = [&](int b) { return rows + b * Dot::kBlockBytes; };
+  const auto start = [&](int b) {
+    multiply_block<kPlaneCount>(chunk.codes + b * kGroups * Dot::kGroupBytes,
+                                heads(b) + sizeof(BlockHead), stride, sums[b % 2]);
   };
-  const auto codes = [&](int i) { return chunk.codes + size_t(i) * kStepColumns * kPanelRows; };
-  multiply_step<kPlaneCount>(codes(0), planes(0), stride, sums[0]);
-  for (int i = 0; i < num_steps; ++i) {
-    if (i + 1 < num_steps) {
-      multiply_step<kPlaneCount>(codes(i + 1), planes(i + 1), stride, sums[(i + 1) % 2]);
-    }
-    scale_step<kPlaneCount, kSteps, kOffset>(
-        sums[i % 2], load(chunk.steps + i * kPanelRows), load(chunk.offsets + i * kPanelRows),
-        i % kSteps, zero_bits, rows + i / kSteps * Dot::kBlockBytes, stride, totals);
+  start(0);
+  for (int b = 0; b < num_blocks; ++b) {
+    if (b + 1 < num_blocks) start(b + 1);
+    scale_block<kPlaneCount, kOffset>(sums[b % 2], load(chunk.steps + b * kPanelRows),
+                                      load(chunk.offsets + b * kPanelRows), zero_bits, heads(b),
+                                      stride, totals);
   }
 #pragma GCC unroll 16
   for (int r = 0; r < kTileRows; ++r) store(out + r * kPanelRows, totals[r]);
 }
 
 // `num_rows` is a multiple of 16 and at most product::kTotalRows.
-template <int kPlaneCount, int kSteps, bool kOffset>
+template <int kPlaneCount, bool kOffset>
 void multiply_panel(const Panel<ByteDot<kPlaneCount>>& panel, const uint8_t* rows, size_t stride,
                     int num_rows, float* totals) {
   using Dot = ByteDot<kPlaneCount>;
@@ -123,7 +116,7 @@ void multiply_panel(const Panel<ByteDot<kPlaneCount>>& panel, const uint8_t* row
     const int count = std::min(blocks - block, product::kChunkBlocks);
     panel.widen(panel.data, panel.areas, block, count, chunk);
     for (int row = 0; row < num_rows; row += kTileRows) {
-      multiply_chunk<kPlaneCount, kSteps, kOffset>(
+      multiply_chunk<kPlaneCount, kOffset>(
           chunk, count, panel.zero_bits, rows + row * stride + block * Dot::kBlockBytes, stride,
           totals + row * kPanelRows);
     }
