@@ -21,8 +21,6 @@ list(APPEND PYRITE_SOURCES native/sampling/row.cpp)
 list(APPEND PYRITE_SOURCES native/sampling/history.cpp)
 list(APPEND PYRITE_SOURCES native/sampling/candidates.cpp)
 list(APPEND PYRITE_SOURCES native/sampling/sampler.cpp)
-# Nothing reads the floating-point exception flags; without this the exponential is not vectorised.
-set_source_files_properties(native/sampling/row.cpp PROPERTIES COMPILE_OPTIONS -fno-trapping-math)
 list(APPEND PYRITE_BINDING_SOURCES native/bind_sampling.cpp)
 
 # kernels: one table of functions per instruction set, packing of weights

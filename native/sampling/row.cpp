@@ -3,13 +3,24 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 namespace pyrite {
 namespace {
 
-constexpr int kLanes = 16;
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+// The compiler's own vectors: one register on every machine that is built for.
+using Four = float __attribute__((vector_size(16)));
+using FourInts = int32_t __attribute__((vector_size(16)));
+using FourWords = uint32_t __attribute__((vector_size(16)));
+
+Four load(const float* values) {
+  Four four;
+  std::memcpy(&four, values, sizeof four);
+  return four;
+}
 
 // Calls visit(values, block) with kRowBlock values each time; the last block is filled up with
 // minus infinity, which changes neither a maximum nor a sum.
@@ -24,67 +35,68 @@ void each_block(const float* row, int size, Visit visit) {
   visit(rest, whole);
 }
 
-inline float exp_inline(float z) {
-  constexpr float kLowest = -87.33654f;  // ln of the smallest normal float
+// Bits as the whole numbers of one lane or four, and back.
+uint32_t bits(float value) { return std::bit_cast<uint32_t>(value); }
+FourWords bits(Four value) { return FourWords(value); }
+float floats(uint32_t value) { return std::bit_cast<float>(value); }
+Four floats(FourWords value) { return Four(value); }
+
+// One and four lanes are the same operations in the same order, so the same bits.
+template <class Lanes>
+inline Lanes exp_lanes(Lanes z) {
   constexpr float kLog2e = 1.44269504f;
   // ln 2 in two parts: the first has few bits, so that its product with a small integer is exact.
   constexpr float kLn2High = 0.693359375f;
   constexpr float kLn2Low = -2.12194440e-4f;
   constexpr float kRound = 12582912.0f;  // 1.5 * 2^23: adding it rounds to a whole number
-  const float clamped = z < kLowest ? kLowest : z;
-  const float n = (clamped * kLog2e + kRound) - kRound;
-  const float r = (clamped - n * kLn2High) - n * kLn2Low;
+  const Lanes rounded = z * kLog2e + kRound;
+  const Lanes n = rounded - kRound;
+  const Lanes r = (z - n * kLn2High) - n * kLn2Low;
   // Taylor to the seventh power: |r| <= 0.347 leaves r^8 / 8! < 6e-9 relative to 0.7.
-  float p = 1.0f / 5040;
-  p = p * r + 1.0f / 720;
+  Lanes p = r * (1.0f / 5040) + 1.0f / 720;
   p = p * r + 1.0f / 120;
   p = p * r + 1.0f / 24;
   p = p * r + 1.0f / 6;
   p = p * r + 0.5f;
   p = p * r + 1.0f;
   p = p * r + 1.0f;
-  const float scale = std::bit_cast<float>((int32_t(n) + 127) << 23);
-  return z < kLowest ? 0.0f : p * scale;
+  // The last bits of `rounded` are n: added to p's exponent, they multiply it by 2^n. That stays a
+  // normal number above kExpLowest; below, whatever came of it is not used.
+  const Lanes power = floats(bits(p) + (bits(rounded) << 23));
+  return z < kExpLowest ? 0.0f : power;
 }
 
 void exp_block(const float* values, float max, float inverse_temperature, float* weights) {
-  for (int i = 0; i < kRowBlock; ++i) {
-    weights[i] = exp_inline((values[i] - max) * inverse_temperature);
+  for (int i = 0; i < kRowBlock; i += 4) {
+    const Four four = exp_lanes((load(values + i) - max) * inverse_temperature);
+    std::memcpy(weights + i, &four, sizeof four);
   }
 }
 
-// The 16 lanes of a block joined by `join`, in an order that four-wide vectors follow.
+// Calls join(lane, value) for a block's values, each in the lane of its place modulo 16, then joins
+// the lanes: an order that no machine's width changes.
 template <class Join>
-float join_lanes(const float* lanes, Join join) {
-  float quarter[4];
-  for (int i = 0; i < 4; ++i) {
-    quarter[i] = join(join(lanes[i], lanes[i + 4]), join(lanes[i + 8], lanes[i + 12]));
+float join_block(const float* values, Join join) {
+  Four lanes[4] = {load(values), load(values + 4), load(values + 8), load(values + 12)};
+  for (int start = 16; start < kRowBlock; start += 16) {
+    for (int i = 0; i < 4; ++i) lanes[i] = join(lanes[i], load(values + start + 4 * i));
   }
-  return join(join(quarter[0], quarter[1]), join(quarter[2], quarter[3]));
+  const Four four = join(join(lanes[0], lanes[1]), join(lanes[2], lanes[3]));
+  return join(join(four[0], four[1]), join(four[2], four[3]));
 }
 
 float sum_block(const float* weights) {
-  const auto add = [](float a, float b) { return a + b; };
-  float lanes[kLanes];
-  for (int lane = 0; lane < kLanes; ++lane) {
-    lanes[lane] = (weights[lane] + weights[lane + 16]) + (weights[lane + 32] + weights[lane + 48]);
-  }
-  return join_lanes(lanes, add);
+  return join_block(weights, [](auto a, auto b) { return a + b; });
 }
 
-// The maximum of a block, NaN apart; `wrong` gathers whether a lane was NaN or plus infinity.
-float max_block(const float* values, int32_t* wrong) {
-  const auto larger = [](float a, float b) { return a > b ? a : b; };
-  float lanes[kLanes];
-  for (int lane = 0; lane < kLanes; ++lane) lanes[lane] = -kInfinity;
-  for (int start = 0; start < kRowBlock; start += kLanes) {
-    for (int lane = 0; lane < kLanes; ++lane) {
-      const float value = values[start + lane];
-      lanes[lane] = larger(value, lanes[lane]);
-      wrong[lane] |= value < kInfinity ? 0 : -1;
-    }
-  }
-  return join_lanes(lanes, larger);
+// The maximum of a block; of no meaning if it holds NaN.
+float max_block(const float* values) {
+  return join_block(values, [](auto a, auto b) { return a > b ? a : b; });
+}
+
+// All bits of a lane of `wrong` are set where a value was NaN or plus infinity.
+void look_for_wrong(const float* values, FourInts& wrong) {
+  for (int i = 0; i < kRowBlock; i += 4) wrong |= ~(load(values + i) < kInfinity);
 }
 
 int last_positive(const float* weights) {
@@ -95,16 +107,18 @@ int last_positive(const float* weights) {
 
 }  // namespace
 
-float exp_negative(float z) { return exp_inline(z); }
+float exp_negative(float z) { return exp_lanes(z); }
 
 void RowScan::read(const float* row, int size) {
   block_max.resize(row_blocks(size));
-  int32_t wrong[kLanes] = {};
+  float* maxima = block_max.data();
+  FourInts wrong = {};
   each_block(row, size, [&](const float* values, int block) {
-    block_max[block] = max_block(values, wrong);
+    maxima[block] = max_block(values);
+    look_for_wrong(values, wrong);
   });
+  finite = !(wrong[0] | wrong[1] | wrong[2] | wrong[3]);
   max = *std::max_element(block_max.begin(), block_max.end());
-  finite = std::all_of(wrong, wrong + kLanes, [](int32_t lane) { return lane == 0; });
 }
 
 int RowScan::argmax(const float* row, int size) const {

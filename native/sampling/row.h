@@ -10,14 +10,14 @@ constexpr int kRowBlock = 64;
 
 inline int row_blocks(int size) { return (size + kRowBlock - 1) / kRowBlock; }
 
-// e^z for z <= 0 within 2 units in the last place, exactly 1 at 0, and 0 where the result would be
-// below the smallest normal number (and at minus infinity). The same bits in scalar and vector
-// code.
+// e^z for z <= 0 within 2 units in the last place, exactly 1 at 0, and 0 below kExpLowest, where
+// the normal numbers end. The same bits in scalar and vector code.
+constexpr float kExpLowest = -87;
 float exp_negative(float z);
 
 // What one walk over a row finds. The vectors keep their memory from row to row.
 struct RowScan {
-  float max = 0;
+  float max = 0;        // if finite
   bool finite = false;           // no NaN and no plus infinity; minus infinity is a masked token
   std::vector<float> block_max;  // (row_blocks,)
 

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from pyrite.sampling.limits import LOGPROB_FLOOR
 from pyrite.sampling.params import SamplingParams
 
-SMALLEST_WEIGHT = 2.0**-126  # a weight below this, relative to the largest, counts as zero
+LOWEST = -87.0  # a logit, scaled and relative to the largest, below which a weight counts as zero
 DRY_CEILING = 1e30
 
 Floats = NDArray[np.float32]
@@ -135,7 +135,7 @@ def distribution(row: Floats, params: SamplingParams, coin: float) -> Doubles:
         single = (row - row.max()) * np.float32(1 / params.temperature)
     scaled = single.astype(np.float64)
     weights: Doubles = np.exp(scaled)
-    weights[weights < SMALLEST_WEIGHT] = 0
+    weights[scaled < LOWEST] = 0
     order = np.argsort(-row.astype(np.float64), kind="stable")  # likeliest first, then lower ids
     if 0 < params.top_k < len(row):
         weights[order[params.top_k :]] = 0
