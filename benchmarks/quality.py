@@ -1,10 +1,10 @@
 """KL divergence from the float32 log-probabilities of tests/golden/real, ours and llama.cpp's.
 
-    python benchmarks/quality.py --model smollm2_135m_q4_1=PATH [--llama-server PATH]
+    python benchmarks/quality.py MODEL... [--llama-server PATH]
 
 For each prompt the fixture holds the 50 likeliest tokens of up to 8 positions. The divergence is
-taken over these 50 and one bucket for the rest: sum p log(p / q). llama.cpp answers over its own HTTP
-server, one request a position, with its default settings and 16-bit keys and values.
+taken over these 50 and one bucket for the rest: sum p log(p / q). llama.cpp answers over its own
+HTTP server, one request a position, with its default settings and 16-bit keys and values.
 """
 
 from __future__ import annotations
@@ -17,15 +17,19 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+import peers
+
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden" / "real"
 
-# ids of a prompt up to a position, ids whose log-probabilities are wanted -> those log-probabilities
-Probe = Callable[[list[int], NDArray[np.int32]], NDArray[np.float64]]
+# ids of a prompt up to a position, ids whose log-probabilities are wanted -> those, or None where
+# the engine gives none
+Probe = Callable[[list[int], NDArray[np.int32]], NDArray[np.float64] | None]
 
 
 def divergence(reference: NDArray[np.float64], found: NDArray[np.float64]) -> float:
@@ -36,30 +40,43 @@ def divergence(reference: NDArray[np.float64], found: NDArray[np.float64]) -> fl
     return inside + float(rest_p * np.log(rest_p / rest_q))
 
 
-def measure(name: str, probe: Probe) -> dict[str, float]:
-    prompts = json.loads((GOLDEN / f"{name}.json").read_text())
-    prompts = prompts["prompts"] if isinstance(prompts, dict) else prompts
-    arrays = np.load(GOLDEN / f"{name}.npz")
-    kl, same_top, gaps = [], [], []
-    for prompt in prompts:
-        ids, key = prompt["ids"], prompt["name"]
-        for row, position in enumerate(prompt["positions"]):
-            top = arrays[f"{key}.top_ids"][row]
-            reference = arrays[f"{key}.top_logprobs"][row].astype(np.float64)
-            found = probe(ids[: position + 1], top)
-            kl.append(divergence(reference, found))
-            same_top.append(int(np.argmax(found)) == 0)
-            gaps.append(np.median(np.abs(found[:5] - reference[:5])))
-    return {
-        "positions": len(kl),
-        "mean_kl": float(np.mean(kl)),
-        "max_kl": float(np.max(kl)),
-        "same_top_token": float(np.mean(same_top)),
-        "median_top5_difference": float(np.median(gaps)),
-    }
+@dataclass(frozen=True)
+class Found:
+    """What an engine gave at one position."""
+
+    divergence: float
+    same_top: bool
+    top5_difference: float
 
 
-def ours(path: Path, precision: str, threads: int) -> dict[str, float]:
+# By prompt and position, where the engine answered.
+Answers = dict[tuple[str, int], Found]
+
+
+def measure(name: str, probe: Probe) -> Answers:
+    prompts = json.loads((GOLDEN / f"{name}.json").read_text())["prompts"]
+    answers: Answers = {}
+    with np.load(GOLDEN / f"{name}.npz") as arrays:
+        for prompt in prompts:
+            key = prompt["name"]
+            for row, position in enumerate(prompt["positions"]):
+                top = arrays[f"{key}.top_ids"][row]
+                found = probe(prompt["ids"][: position + 1], top)
+                if found is not None:
+                    reference = arrays[f"{key}.top_logprobs"][row].astype(np.float64)
+                    answers[key, position] = compare(reference, found)
+    return answers
+
+
+def compare(reference: NDArray[np.float64], found: NDArray[np.float64]) -> Found:
+    return Found(
+        divergence(reference, found),
+        int(np.argmax(found)) == 0,
+        float(np.median(np.abs(found[:5] - reference[:5]))),
+    )
+
+
+def ours(path: Path, precision: str, threads: int) -> Answers:
     import pyrite
 
     with pyrite.load(path, precision=precision, threads=threads) as model:
@@ -81,7 +98,19 @@ def llama_server(binary: Path, model: Path, threads: int) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [binary, "-m", model, "-t", str(threads), "--port", str(port), "-c", "2048", "-np", "1"]
+    command = [
+        binary,
+        "-m",
+        model,
+        "-t",
+        str(threads),
+        "--port",
+        str(port),
+        "-c",
+        "2048",
+        "-np",
+        "1",
+    ]
     process = subprocess.Popen(
         [str(part) for part in command], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
     )
@@ -107,10 +136,10 @@ def wait_ready(url: str, process: subprocess.Popen[bytes], seconds: float = 60.0
     raise SystemExit("llama-server was not ready in time")
 
 
-def theirs(binary: Path, path: Path, threads: int) -> dict[str, float]:
+def theirs(binary: Path, path: Path, threads: int) -> Answers:
     with llama_server(binary, path, threads) as url:
-
-        def probe(ids: list[int], wanted: NDArray[np.int32]) -> NDArray[np.float64]:
+        # It joins tokens that end inside a character, and then gives no probabilities.
+        def probe(ids: list[int], wanted: NDArray[np.int32]) -> NDArray[np.float64] | None:
             body = {"prompt": ids, "n_predict": 1, "n_probs": 20000, "temperature": -1}
             request = urllib.request.Request(
                 f"{url}/completion",
@@ -118,7 +147,9 @@ def theirs(binary: Path, path: Path, threads: int) -> dict[str, float]:
                 headers={"Content-Type": "application/json"},
             )
             with urllib.request.urlopen(request, timeout=120) as answer:
-                first = json.load(answer)["completion_probabilities"][0]
+                first = (json.load(answer).get("completion_probabilities") or [None])[0]
+            if first is None:
+                return None
             known = {entry["id"]: entry["logprob"] for entry in first["top_logprobs"]}
             floor = min(known.values())
             return np.array([known.get(int(token), floor) for token in wanted], dtype=np.float64)
@@ -129,11 +160,16 @@ def theirs(binary: Path, path: Path, threads: int) -> dict[str, float]:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="+", type=Path)
-    parser.add_argument("--llama-server", type=Path, help="llama.cpp's server, built for this machine")
+    parser.add_argument(
+        "--llama-server",
+        type=Path,
+        default=peers.binary("llama-server"),
+        help="llama.cpp's server (default: where benchmarks/peers.py put it)",
+    )
     parser.add_argument("--threads", type=int, default=2)
     options = parser.parse_args()
     for path in options.models:
-        rows = {}
+        rows: dict[str, Answers] = {}
         for precision in ("default", "fast"):
             rows[f"pyrite {precision}"] = ours(path, precision, options.threads)
         if options.llama_server:
@@ -141,13 +177,18 @@ def main() -> None:
         report(path, rows)
 
 
-def report(path: Path, rows: dict[str, dict[str, float]]) -> None:
-    print(f"\n{path.name}: {next(iter(rows.values()))['positions']:.0f} positions")
-    print("| engine | mean KL | max KL | same top token | median of top-5 differences |")
+def report(path: Path, rows: dict[str, Answers]) -> None:
+    """Every engine on the positions that all of them answered."""
+    common = set.intersection(*(set(answers) for answers in rows.values()))
+    print(f"\n{path.name}: {len(common)} positions that every engine answered")
+    print("| engine | mean KL | largest KL | same top token | top-5 difference, median |")
     print("| --- | --- | --- | --- | --- |")
-    for engine, row in rows.items():
-        cells = [f"{row[key]:.2e}" for key in ("mean_kl", "max_kl")]
-        cells += [f"{row['same_top_token']:.1%}", f"{row['median_top5_difference']:.4f}"]
+    for engine, answers in rows.items():
+        found = [answers[key] for key in sorted(common)]
+        divergences = [one.divergence for one in found]
+        cells = [f"{np.mean(divergences):.2e}", f"{max(divergences):.2e}"]
+        cells += [f"{np.mean([one.same_top for one in found]):.1%}"]
+        cells += [f"{np.median([one.top5_difference for one in found]):.4f}"]
         print(f"| {engine} | {' | '.join(cells)} |")
 
 

@@ -2,9 +2,10 @@
 
     python benchmarks/speed.py MODEL... [--pairs 5] [--threads 2] [--precision default,fast]
 
-Each run is a fresh process that measures once after its own warm-up. The table gives the median of
-each side and the median and range of the ratio pair by pair, and the share of the read bandwidth (decode)
-or of the integer peak (prefill) that the probe of this machine measured in the same call.
+Each run is a fresh process that measures once after a warm-up of its own. A row gives the median of
+each side, the median and range of the ratio pair by pair, and the median share of the limit that
+`pyrite bench` measured in the same process: bytes read a second for decode, products of the best
+instruction for prefill.
 """
 
 from __future__ import annotations
@@ -36,52 +37,55 @@ def tests(prompt: int, generate: int) -> list[Test]:
 
 
 def ours_command(model: Path, test: Test, threads: int, precision: str) -> list[str]:
-    return [sys.executable, "-m", "pyrite", "bench", str(model), "-p", str(test.prompt)] + [
-        *("-n", str(test.generate), "-r", "1", "-t", str(threads)),
-        *("--precision", precision, "-o", "json"),
-    ]
+    words = f"-m pyrite bench {model} -p {test.prompt} -n {test.generate} -r 1 -t {threads}"
+    return [sys.executable, *words.split(), "--precision", precision, "-o", "json"]
 
 
 def theirs_command(program: Path, model: Path, test: Test, threads: int) -> list[str]:
-    return [str(program), "-m", str(model), "-p", str(test.prompt), "-n", str(test.generate)] + [
-        *("-r", "1", "-t", str(threads), "-fa", "1", "-o", "json"),
-    ]
+    words = f"-m {model} -p {test.prompt} -n {test.generate} -r 1 -t {threads} -fa 1 -o json"
+    return [str(program), *words.split()]
 
 
-def rate(command: list[str]) -> float:
-    """Tokens a second, as the program itself reports them."""
-    answer = subprocess.run(command, check=True, capture_output=True, text=True, timeout=900)
-    return float(json.loads(answer.stdout)[0]["avg_ts"])
+def answer(command: list[str]) -> dict[str, float]:
+    """The one row that the program itself reports, as JSON."""
+    done = subprocess.run(command, check=True, capture_output=True, text=True, timeout=900)
+    return dict(json.loads(done.stdout)[0])
 
 
 @dataclass(frozen=True)
 class Pairing:
-    ours: list[float]
+    ours: list[float]  # tokens a second
     theirs: list[float]
-
-    @property
-    def ratios(self) -> list[float]:
-        return [a / b for a, b in zip(self.ours, self.theirs, strict=True)]
+    shares: list[float]  # of the measured limit, ours
 
     def cells(self) -> list[str]:
-        ratios = self.ratios
+        ratios = [a / b for a, b in zip(self.ours, self.theirs, strict=True)]
         return [
             f"{statistics.median(self.ours):.1f}",
             f"{statistics.median(self.theirs):.1f}",
             f"{statistics.median(ratios):.2f} ({min(ratios):.2f} to {max(ratios):.2f})",
+            f"{statistics.median(self.shares):.0%}",
         ]
 
 
 def pair(ours: list[str], theirs: list[str], pairs: int) -> Pairing:
-    rate(ours), rate(theirs)  # warm the page cache and the packed copy
-    rows = [(rate(ours), rate(theirs)) for _ in range(pairs)]
-    return Pairing([row[0] for row in rows], [row[1] for row in rows])
+    answer(ours)  # warms the page cache and the packed copy
+    answer(theirs)
+    rows = [(answer(ours), answer(theirs)) for _ in range(pairs)]
+    return Pairing(
+        [row["tokens_per_second"] for row, _ in rows],
+        [row["avg_ts"] for _, row in rows],
+        [row["of_limit"] for row, _ in rows],
+    )
 
 
 def describe(program: Path, options: argparse.Namespace) -> None:
-    version = subprocess.run([program, "--version"], capture_output=True, text=True).stderr.split("\n")
+    version = subprocess.run([program, "--version"], capture_output=True, text=True).stderr.split(
+        "\n"
+    )
     print(f"machine: {processor()}, {os.cpu_count()} processors; {platform.platform()}")
-    print(f"PYRITE_ISA: {os.environ.get('PYRITE_ISA', 'chosen at run time')}; threads: {options.threads}")
+    isa = os.environ.get("PYRITE_ISA", "chosen at run time")
+    print(f"PYRITE_ISA: {isa}; threads: {options.threads}")
     print(f"llama.cpp: {peers.PACKAGE} {peers.VERSION} ({version[0]}), {program}")
     print(f"command: python {' '.join(sys.argv)}")
 
@@ -107,8 +111,8 @@ def main() -> None:
     if options.llama_bench is None:
         raise SystemExit("llama-bench is not installed: python benchmarks/peers.py install")
     describe(options.llama_bench, options)
-    print("\n| model | test | precision | pyrite t/s | llama.cpp t/s | ratio, median (range) |")
-    print("| --- | --- | --- | --- | --- | --- |")
+    print("\n| model | test | precision | pyrite t/s | llama.cpp t/s | ratio (range) | of limit |")
+    print("| --- | --- | --- | --- | --- | --- | --- |")
     for model in options.models:
         for test in tests(options.prompt, options.generate):
             for precision in options.precision.split(","):
@@ -117,7 +121,9 @@ def main() -> None:
                     theirs_command(options.llama_bench, model, test, options.threads),
                     options.pairs,
                 )
-                print(f"| {model.name} | {test.name} | {precision} |", " | ".join(result.cells()), "|")
+                print(
+                    f"| {model.name} | {test.name} | {precision} |", " | ".join(result.cells()), "|"
+                )
 
 
 if __name__ == "__main__":

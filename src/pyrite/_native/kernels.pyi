@@ -25,7 +25,6 @@ def unpack_row(
     row: int,
     out: NDArray[np.float32],  # (columns,)
 ) -> None: ...
-
 def read_bandwidth(num_threads: int, num_bytes: int) -> float:
     """Bytes a second that the threads together read from a buffer of `num_bytes`, measured."""
 

@@ -113,7 +113,7 @@ class Lowering:
             activation=ACTIVATIONS[op.activation],
             residual=self._optional(op.residual),
             softcap=op.softcap,
-            planes=self.planes,
+            planes=2 if self._rows(op) == native.Rows.OUTPUTS else self.planes,
         )
 
     def rotate(self, label: str, op: Rotate) -> None:
