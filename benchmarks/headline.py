@@ -1,7 +1,7 @@
 """The figures of the README: limits, speed, divergence, start; `make bench` runs this.
 
 Models: the two that have aliases, and a random 1.5B in Qwen 2's shape as Q4_0 and Q4_K_M. Where the
-peer is installed (`make bench-peers`) both sides are measured in turn; else our figures stand alone.
+peer is installed (`make bench-peers`) both sides are measured in turn; else ours stand alone.
 """
 
 from __future__ import annotations
