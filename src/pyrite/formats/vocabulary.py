@@ -23,7 +23,19 @@ STOP_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
 MAX_TYPE = 6  # 0 undefined, then as TokenizerData.types has them
 
 # Byte-level pre-tokenizers whose models expect a start token where the file does not say.
-PRE_WITH_BOS = ("llama3", "llama-v3", "llama-bpe", "falcon3", "pixtral", "tekken", "chameleon")
+PRE_WITH_BOS = (
+    "llama3",
+    "llama-v3",
+    "llama-bpe",
+    "falcon3",
+    "falcon-h1",
+    "pixtral",
+    "midm-2.0",
+    "lfm2",
+    "jina-v5-nano",
+    "tekken",
+    "chameleon",
+)
 
 
 def read_tokenizer(metadata: Metadata) -> TokenizerData | None:
