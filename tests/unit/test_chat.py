@@ -40,7 +40,6 @@ def text(template: ChatTemplate, messages: Sequence[Any], **kwargs: Any) -> str:
 @pytest.mark.parametrize("name", ["qwen2.5", "qwen3", "llama-3.1", "smollm2-gguf", "granite-3.3"])
 @pytest.mark.parametrize("absent", [False, True])
 def test_null_content_is_empty(name: str, absent: bool) -> None:
-    """PB-026."""
     history = [dict(message) for message in HISTORY]
     if absent:
         del history[1]["content"]
@@ -61,7 +60,6 @@ def test_calls_appear_where_a_template_wants_null() -> None:
 
 
 def test_empty_calls_are_removed() -> None:
-    """PB-027."""
     source = (
         "{% for m in messages %}{% if 'tool_calls' in m %}{% if m.tool_calls|length != 1 %}"
         "{{ raise_exception('one call') }}{% endif %}{% endif %}{{ m.content }}{% endfor %}"
@@ -96,7 +94,7 @@ PRINTED = CONCATENATED.replace("+ c.function.arguments", "~ c.function.arguments
     ],
 )
 def test_arguments_take_the_templates_shape(arguments: Any, items: str, written: str) -> None:
-    """PB-028: one JSON text, encoded once, whichever shape came in."""
+    """One JSON text, encoded once, whichever shape came in."""
     call = {**CALL, "function": {"name": "add", "arguments": arguments}}
     messages = [{"role": "assistant", "content": "", "tool_calls": [call]}]
     assert text(ChatTemplate(ITEMS), messages) == items
@@ -129,7 +127,6 @@ def test_messages_of_the_wrong_kind(messages: Any) -> None:
 
 
 def test_lone_surrogate_names_its_field() -> None:
-    """PB-011."""
     with pytest.raises(ParameterError, match=r"messages\[0\]\.content"):
         normalize([{"role": "user", "content": "cut \ud83d"}])
     call = {"function": {"name": "f", "arguments": '{"a": "\\ud83d"}'}}
@@ -149,7 +146,6 @@ def test_unknown_role_is_the_templates_business() -> None:
 
 
 def test_default_system_prompt_and_opener() -> None:
-    """PB-034."""
     template = template_of("smollm2-gguf")
     user = {"role": "user", "content": "Hi"}
     default = "<|im_start|>system\nYou are a helpful AI assistant named SmolLM"

@@ -24,7 +24,6 @@ def tiny(golden: Path) -> tuple[Tokenizer, ChatTemplate]:
 
 
 def test_only_the_template_makes_control_ids(tiny: tuple[Tokenizer, ChatTemplate]) -> None:
-    """PB-001, PB-002, A-29."""
     tokenizer, template = tiny
     start = tokenizer.control_id("<|im_start|>")
     end = tokenizer.control_id("<|im_end|>")

@@ -121,7 +121,7 @@ def test_truncated_file(tiny: str, environment: Mapping[str, str], tmp_path: Pat
 def test_hostile_template_in_the_file(
     template: str, tiny: str, environment: Mapping[str, str], tmp_path: Path
 ) -> None:
-    """A-07: every place of the command line that renders it."""
+    """Every place of the command line that renders it."""
     from pyrite.formats.checkpoint import open_checkpoint
 
     own = open_checkpoint(tiny).chat_template

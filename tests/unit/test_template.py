@@ -92,7 +92,7 @@ def control_texts(segments: list[tuple[str, bool]]) -> list[str]:
 
 @pytest.mark.parametrize("name", DATA["templates"])
 def test_typed_markers_stay_text(name: str) -> None:
-    """PB-001, A-29: hostile texts add no control token, and take none away."""
+    """Hostile texts add no control token, and take none away."""
     template = template_of(name)
     compared = 0
     for entry in renders(name):
@@ -116,7 +116,7 @@ def test_typed_markers_stay_text(name: str) -> None:
 
 @pytest.mark.parametrize("name", DATA["templates"])
 def test_markers_of_the_template_are_trusted(name: str) -> None:
-    """PB-002: with harmless texts every marker in the prompt may become its control token."""
+    """With harmless texts every marker in the prompt may become its control token."""
     template = template_of(name)
     for entry in renders(name):
         # A description of tools may quote a marker; so may thoughts that are told back.
@@ -134,7 +134,6 @@ def test_marker_split_between_user_and_template() -> None:
 
 
 def test_everything_transformers_provides() -> None:
-    """PB-029."""
     source = (
         "{% set ns = namespace(seen=0) %}"
         "{% for m in messages %}{% if loop.index > 2 %}{% break %}{% endif %}"
@@ -150,7 +149,7 @@ def test_everything_transformers_provides() -> None:
 
 
 def test_refusal_is_the_templates_own_words() -> None:
-    """PB-030: no source of the template in the message."""
+    """No source of the template in the message."""
     source = "{% if messages %}{{ raise_exception('roles must alternate') }}secret{% endif %}"
     with pytest.raises(TemplateError, match="roles must alternate") as caught:
         ChatTemplate(source).render(HELLO)
@@ -245,7 +244,7 @@ HOSTILE_TEMPLATES = {
 
 @pytest.mark.parametrize("name", HOSTILE_TEMPLATES)
 def test_hostile_template(name: str) -> None:
-    """A-07: an error within a second of work, and nothing of the process in it."""
+    """An error within a second of work, and nothing of the process in it."""
     start = time.thread_time()
     with pytest.raises(TemplateError) as caught:
         ChatTemplate(HOSTILE_TEMPLATES[name]).render(HELLO)
@@ -254,7 +253,7 @@ def test_hostile_template(name: str) -> None:
 
 
 def test_hostile_templates_stay_small() -> None:
-    """A-07: under 100 MB, measured on those that build text and lists."""
+    """Under 100 MB, measured on those that build text and lists."""
     import tracemalloc
 
     names = ("repeated text", "doubled text", "block text", "laughing lists", "join", "indent")
