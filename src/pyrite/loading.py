@@ -10,18 +10,21 @@ import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from pyrite.backends.base import PAGE_TOKENS, Backend
 from pyrite.config import Settings
 from pyrite.cores import Threads, choose_threads
 from pyrite.engine import Engine
-from pyrite.errors import FormatError, ParameterError
+from pyrite.errors import ParameterError
 from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
+from pyrite.formats.vocabulary import require_tokenizer
 from pyrite.graph.plan import Plan
 from pyrite.memory import available_bytes
 from pyrite.models.estimate import estimate_memory, kv_bytes_per_token, require_memory
 from pyrite.models.registry import build_plan
 from pyrite.scheduler import pages_for
+from pyrite.text.ids_only import IdsOnly
 from pyrite.text.tokenizer import Tokenizer
 
 DEFAULT_CONTEXT = 8192  # tokens, unless asked for: what a model can do may be far more
@@ -54,12 +57,10 @@ def load_engine(path: Path, settings: Settings) -> Loaded:
     """Raises ModelError, CapacityError or BackendError."""
     checkpoint = open_checkpoint(path)
     plan = build_plan(checkpoint)
-    if checkpoint.tokenizer is None:
-        raise FormatError(f"{path} holds no tokenizer", hint="take a file that was made with one")
     room = find_room(plan, checkpoint.tensors, settings, available_bytes())
     threads = choose_threads(settings.threads)
     logger.info("threads %s", threads.reason)
-    tokenizer = Tokenizer.from_data(checkpoint.tokenizer)
+    tokenizer = make_tokenizer(checkpoint, plan)
     runner = make_backend(settings).prepare(
         plan,
         checkpoint.tensors,
@@ -70,6 +71,27 @@ def load_engine(path: Path, settings: Settings) -> Loaded:
     )
     engine = Engine(runner, tokenizer, vocabulary=plan.vocabulary, context_length=room.context)
     return Loaded(checkpoint, plan, tokenizer, settings, threads, engine)
+
+
+def make_tokenizer(checkpoint: Checkpoint, plan: Plan) -> Tokenizer:
+    """The file's own; for a folder of safetensors one that knows ids alone.
+
+    Raises UnsupportedError for a GGUF file whose tokenizer is missing or of an unknown kind.
+    """
+    if checkpoint.tokenizer is None and checkpoint.format == "safetensors":
+        return IdsOnly(plan.vocabulary, end_ids(checkpoint.metadata))
+    return Tokenizer.from_data(require_tokenizer(checkpoint))
+
+
+def end_ids(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """`eos_token_id`, one or a list, of config.json and generation_config.json together."""
+    found: set[int] = set()
+    for source in (config, config.get("generation_config") or {}):
+        named = source.get("eos_token_id")
+        for token_id in named if isinstance(named, list) else [named]:
+            if isinstance(token_id, int):
+                found.add(token_id)
+    return tuple(sorted(found))
 
 
 def find_model(model: str | Path) -> Path:
