@@ -14,6 +14,7 @@ from pyrite.errors import ParameterError
 
 BACKENDS = ("cpu", "reference")
 PRECISIONS = ("default", "fast")
+LARGEST = {"kv_bytes": 2**62, "threads": 1024}  # of the others: what 32 bits hold
 
 
 def cache_home(environment: Mapping[str, str] | None = None) -> Path:
@@ -59,7 +60,7 @@ class Settings:
 def _check_count(name: str, value: object, *, optional: bool) -> None:
     if value is None and optional:
         return
-    largest = 2**62 if name == "kv_bytes" else 2**31 - 1
+    largest = LARGEST.get(name, 2**31 - 1)
     if isinstance(value, bool) or not isinstance(value, int) or not 1 <= value <= largest:
         raise ParameterError(name, value, f"a whole number from 1 to {largest}")
 

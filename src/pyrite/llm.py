@@ -10,6 +10,7 @@ import difflib
 import itertools
 import operator
 from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from pathlib import Path
@@ -33,6 +34,8 @@ from pyrite.text.template import ChatTemplate
 Prompt = str | Sequence[int]
 Message = Mapping[str, Any]
 
+# What could be walked as integers, but is meant otherwise, or has no order.
+NOT_IDS = (bytes, bytearray, memoryview, Mapping, AbstractSet)
 PARAMETERS = tuple(field.name for field in fields(SamplingParams))
 
 
@@ -167,6 +170,8 @@ class Model:
         `params` may be a list, one for each prompt. A prompt that cannot be asked raises, and
         nothing is run; one that fails on the way has its `error` set and leaves the others be.
         """
+        if isinstance(prompts, str):
+            raise ParameterError("prompts", prompts, "a list of prompts, and not one text")
         ids = [self._ids(prompt, special) for prompt in prompts]
         each = params if isinstance(params, Sequence) else [params] * len(ids)
         if len(each) != len(ids):
@@ -225,9 +230,18 @@ class Model:
         if isinstance(prompt, str):
             return self.tokenize(prompt, special=special, bos=True)
         try:
-            return [operator.index(token_id) for token_id in prompt]
+            if isinstance(prompt, NOT_IDS):
+                raise TypeError
+            return [_token_id(given) for given in prompt]
         except TypeError:
             raise ParameterError("prompt", prompt, "text, or a sequence of token ids") from None
+
+
+def _token_id(given: int) -> int:
+    """Raises TypeError for what is no integer, and for a truth value, which is one to Python."""
+    if isinstance(given, bool):
+        raise TypeError
+    return operator.index(given)
 
 
 def sampling_params(params: SamplingParams | None, given: Mapping[str, Any]) -> SamplingParams:

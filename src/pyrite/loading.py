@@ -96,8 +96,10 @@ def end_ids(config: Mapping[str, Any]) -> tuple[int, ...]:
 
 def find_model(model: str | Path) -> Path:
     """A path as it is; anything else is a name, to be found in the cache or fetched into it."""
+    if not isinstance(model, (str, Path)):
+        raise ParameterError("model", model, "a path or a name")
     path = Path(model).expanduser()
-    if path.exists() or isinstance(model, Path):
+    if (model and path.exists()) or isinstance(model, Path):
         return path
     from pyrite.formats.hub import resolve
 

@@ -76,6 +76,8 @@ def test_batch_is_each_alone(model: Model) -> None:
 def test_a_batch_with_a_prompt_that_cannot_be_asked(model: Model) -> None:
     with pytest.raises(ParameterError, match="prompt"):
         model.batch(["good", [], "fine"])
+    with pytest.raises(ParameterError, match="prompts"):
+        model.batch("one text is no list")
 
 
 def test_one_of_a_batch_fails_on_the_way() -> None:
@@ -155,6 +157,8 @@ def test_tokenize_and_back(model: Model) -> None:
     assert model.tokenize(text, special=True) == [97, MARKER, *"é".encode()]
     assert model.detokenize([97, MARKER, 98]) == "ab"
     assert model.detokenize([97, MARKER, 98], special=True) == "a<marker>b"
+    with pytest.raises(ParameterError, match="text = 5: must be a string"):
+        model.tokenize(5)  # type: ignore[arg-type]
 
 
 def test_markers_in_a_prompt_stay_text_unless_asked(model: Model) -> None:
@@ -195,6 +199,10 @@ def test_logits_when_requests_hold_the_pages() -> None:
         ([1.5], {}, "prompt"),
         (3, {}, "prompt"),
         (None, {}, "prompt"),
+        (b"bytes", {}, "prompt"),
+        ([True, False], {}, "prompt"),
+        ({1: 2}, {}, "prompt"),
+        ({1, 2}, {}, "prompt"),
         ("a", {"temperature": -1}, "temperature"),
         ("a", {"temprature": 1}, "did you mean temperature"),
         ("a", {"max_tokens": 0}, "max_tokens"),
@@ -251,6 +259,10 @@ def test_after_a_fork(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_no_such_file() -> None:
     with pytest.raises(ModelNotFoundError):
         pyrite.load("/no/such/model.gguf")
+    with pytest.raises(ModelNotFoundError, match="an empty name"):
+        pyrite.load("")
+    with pytest.raises(ParameterError, match="model = None"):
+        pyrite.load(None)  # type: ignore[arg-type]
 
 
 def test_importing_pyrite_is_light() -> None:

@@ -110,6 +110,8 @@ def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
         (["bench", "-p", "x"], 2, "--prompt"),
         (["bench", "-p", "0", "-n", "0"], 2, "nothing is left"),
         (["bench", "-r", "0"], 2, "--repetitions"),
+        (["show", ""], 4, "an empty name"),
+        (["tokenize", "no-such-file.gguf", "--ids", "a text"], 4, "no-such-file.gguf"),
     ],
 )
 def test_usage(
@@ -118,6 +120,7 @@ def test_usage(
     assert main(arguments) == code
     shown = capsys.readouterr()
     assert text in shown.err
+    assert shown.err.count("\n") == 1
     assert shown.out == ""
 
 

@@ -53,6 +53,34 @@ def test_stdout_holds_the_answer_alone(tiny: str, environment: Mapping[str, str]
     assert given.stdout.endswith(b"\n")
 
 
+def test_options_may_stand_between_model_and_prompt(
+    tiny: str, environment: Mapping[str, str]
+) -> None:
+    last = run(environment, "run", tiny, "hello", *GREEDY)
+    between = run(environment, "run", tiny, *GREEDY, "hello")
+    dashed = run(environment, "run", tiny, *GREEDY, "--", "-hello")
+    assert (between.returncode, between.stdout) == (0, last.stdout)
+    assert (dashed.returncode, dashed.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    ("closed", "code", "error"),
+    [("0<&-", 0, b""), ("1>&-", 1, b"pyrite: error: stdout is closed\n"), ("2>&-", 0, b"")],
+)
+def test_a_stream_is_closed(
+    closed: str, code: int, error: bytes, tiny: str, environment: Mapping[str, str]
+) -> None:
+    program = f'"$@" {closed}'
+    done = subprocess.run(
+        ["sh", "-c", program, "sh", *PYRITE, "run", tiny, "hello", *GREEDY],
+        capture_output=True,
+        env=environment,
+        timeout=60,
+    )
+    assert (done.returncode, done.stderr) == (code, error)
+    assert (done.stdout != b"") == (code == 0)
+
+
 def test_json_has_the_answer_and_its_figures(tiny: str, environment: Mapping[str, str]) -> None:
     plain = run(environment, "run", tiny, "hello", *GREEDY)
     done = run(environment, "run", tiny, "hello", *GREEDY, "--json")

@@ -41,6 +41,7 @@ def test_cache_home_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
         ("max_batch_tokens", None),
         ("max_batch_tokens", 0),
         ("threads", 0),
+        ("threads", 1025),
         ("precision", "int8"),
         ("precision", []),
         ("backend", "gpu"),

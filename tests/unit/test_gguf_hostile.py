@@ -226,8 +226,14 @@ def test_foreign_files_are_recognised(tmp_path, case):
 def test_nothing_there(tmp_path):
     with pytest.raises(ModelNotFoundError, match="no file"):
         open_checkpoint(tmp_path / "absent.gguf")
-    with pytest.raises(FormatError, match="cannot be read"):
+    with pytest.raises(FormatError, match="not a regular file"):
         read_gguf(tmp_path)
+
+
+def test_a_pipe_is_not_waited_for(tmp_path):
+    os.mkfifo(tmp_path / "pipe.gguf")
+    with bounded(seconds=5), pytest.raises(FormatError, match="not a regular file"):
+        open_checkpoint(tmp_path / "pipe.gguf")
 
 
 @pytest.mark.parametrize("step", [1, 17])

@@ -9,6 +9,7 @@ from pyrite.cli.interrupts import Interrupts
 from pyrite.cli.reader import History, read_message
 from pyrite.cli.session import Session
 from pyrite.cli.sinks import import_early, sink_for
+from pyrite.cli.streams import system_said
 from pyrite.cli.terminal import Terminal
 from pyrite.config import cache_home
 from pyrite.errors import PyriteError
@@ -63,8 +64,10 @@ class Chat:
                 commands.execute(self, message)
             elif message.strip():
                 self.answer(message)
-        except (PyriteError, OSError) as error:
+        except PyriteError as error:
             self.say(f"error: {error}")
+        except OSError as error:
+            self.say(f"error: {system_said(error)}")
 
     def answer(self, message: str) -> None:
         sink = sink_for(self.terminal, plain=self.draws_plain)

@@ -92,7 +92,7 @@ def stats(chat: Chat, rest: str) -> None:
         lines.append(f"in use       {usage.prompt_tokens + usage.completion_tokens} tokens")
         lines += speed_lines(session.last)
     else:
-        lines.append("no answer has been finished yet")
+        lines.append("no answer yet" if session.last is None else "the last answer was stopped")
     chat.say("\n".join(lines))
 
 

@@ -6,15 +6,14 @@ Imports no verb but the one that is asked for; `pyrite --help` needs none. Knows
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from typing import Any
+from typing import Any, NoReturn
 
 from pyrite import __version__
-from pyrite.errors import PyriteError
+from pyrite.cli.streams import open_closed, silence_stdout, system_said
+from pyrite.errors import PyriteError, RequestError
 
 # Verb: (module, what it does). A module has `add_arguments(parser)` and `run(options)`, which gives
 # the exit code.
@@ -52,8 +51,17 @@ EXIT_CODES = {
 }
 
 
+class Parser(argparse.ArgumentParser):
+    """Says what is wrong in one line, and lets options stand between MODEL and PROMPT."""
+
+    def error(self, message: str) -> NoReturn:
+        raise RequestError(message, hint=f"{self.prog} --help tells the options")
+
+
 def entry() -> None:
     """The `pyrite` command."""
+    if not open_closed():
+        sys.exit(complain("stdout is closed", CHECK_FAILED))
     if not set(sys.argv[1:]) <= {"-h", "--help", "-V", "--version"}:
         show_warnings()
     code = main(sys.argv[1:])
@@ -73,7 +81,7 @@ def main(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     try:
         return dispatch([word for word in arguments if word != "--debug"])
-    except SystemExit as error:  # argparse: help was printed, or the usage was wrong
+    except SystemExit as error:  # argparse: help was printed
         return error.code if isinstance(error.code, int) else USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -97,13 +105,13 @@ def dispatch(arguments: Sequence[str]) -> int:
     if verb not in VERBS:
         return complain(f"no verb {verb!r}; {suggestion(verb)}", USAGE)
     module = import_module(VERBS[verb][0])
-    options = parser_of(verb, module).parse_args(arguments[1:])
+    options = parser_of(verb, module).parse_intermixed_args(arguments[1:])
     code: int = module.run(options)
     return code
 
 
 def parser_of(verb: str, module: Any) -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog=f"pyrite {verb}",
         description=module.__doc__.split("\n\n")[0],
         formatter_class=argparse.RawDescriptionHelpFormatter,
@@ -119,7 +127,7 @@ def report(error: Exception) -> int:
     if isinstance(error, MemoryError):
         return complain("not enough memory (close something, or take a smaller model)", 6)
     if isinstance(error, OSError):
-        return complain(str(error), CHECK_FAILED)
+        return complain(system_said(error), CHECK_FAILED)
     return complain(
         f"a bug in Pyrite: {type(error).__name__}: {error} (please report it, with what "
         "--debug prints)",
@@ -149,12 +157,6 @@ def show_warnings() -> None:
     logger = logging.getLogger("pyrite")
     logger.addHandler(handler)
     logger.propagate = False
-
-
-def silence_stdout() -> None:
-    """What is still buffered has nowhere to go; the interpreter must not complain at exit."""
-    with contextlib.suppress(OSError, ValueError):
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def usage() -> str:

@@ -13,7 +13,7 @@ DEFAULT_MODEL = "smollm2"
 def find_model(name: str, terminal: Terminal) -> Path:
     """A path, an alias, or user/repo[:quant]. Raises ModelNotFoundError, FetchError."""
     path = Path(name).expanduser()
-    if path.exists():
+    if name and path.exists():
         return path
     from pyrite.formats import hub
 

@@ -43,7 +43,7 @@ def resolve(name: str, progress: Progress | None = None) -> Path:
     Raises ModelNotFoundError, FetchError, CapacityError.
     """
     path = Path(name).expanduser()
-    if path.exists():
+    if name and path.exists():  # an empty name would be the folder that one is in
         return path
     if model := PACKAGED.get(name):
         return _packaged(model, progress)
@@ -209,5 +209,6 @@ def _not_found(name: str) -> ModelNotFoundError:
     near = difflib.get_close_matches(name, known, n=3, cutoff=0.4)
     hint = f"did you mean {' or '.join(near)}?" if near else f"known names: {', '.join(known)}"
     return ModelNotFoundError(
-        f"{name} is no path, no known name, and not user/repository[:quant]", hint=hint
+        f"{name or 'an empty name'} is no path, no known name, and not user/repository[:quant]",
+        hint=hint,
     )

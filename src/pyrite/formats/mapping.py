@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import mmap
+import stat
 from pathlib import Path
 
 import numpy as np
@@ -18,6 +19,8 @@ def map_file(path: Path) -> NDArray[np.uint8]:
     FormatError when it cannot be read or holds nothing.
     """
     try:
+        if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for its writer
+            raise FormatError(f"{path}: not a regular file", hint="give a file on a disk")
         with path.open("rb") as file:
             mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except FileNotFoundError:

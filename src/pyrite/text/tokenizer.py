@@ -219,6 +219,8 @@ class Tokenizer:
 
 
 def _utf8(text: str) -> bytes:
+    if not isinstance(text, str):
+        raise ParameterError("text", text, "a string")
     try:
         return text.encode()
     except UnicodeEncodeError as error:
