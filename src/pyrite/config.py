@@ -18,7 +18,7 @@ LARGEST = {"kv_bytes": 2**62, "threads": 1024}  # of the others: what 32 bits ho
 
 
 def cache_home(environment: Mapping[str, str] | None = None) -> Path:
-    """Folder of everything Pyrite keeps: models, packed weights, tokenizer tables.
+    """Folder of everything Pyrite keeps: models and packed weights.
 
     PYRITE_HOME, else $XDG_CACHE_HOME/pyrite, else ~/.cache/pyrite. A relative XDG_CACHE_HOME is
     passed over, as the XDG base directory specification demands. The folder may not exist yet.

@@ -58,8 +58,8 @@ def load(
     `context`: tokens that one request may hold, prompt and output together; by default the
     model's own, at most 8192, and less where memory is short. `threads`: by default one for each
     physical performance core that may be used. `precision`: "default" computes with at least 15
-    bits of activation, "fast" with 8. `kv_pages` or `kv_bytes`: memory for the keys and values of
-    all requests, of which only what is used is taken.
+    bits of activation, "fast" with 8 except in the last layer and the head. `kv_pages` or
+    `kv_bytes`: memory for the keys and values of all requests; only what is used is taken.
 
     Raises ModelError, FetchError, CapacityError, BackendError, ParameterError.
     """

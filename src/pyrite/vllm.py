@@ -71,6 +71,18 @@ class SamplingParams:
         )
 
 
+Params = SamplingParams | ours.SamplingParams  # those of the first door are taken too
+
+
+def _choices(params: Params) -> list[ours.SamplingParams]:
+    """What each of the `n` answers to a prompt is sampled with."""
+    if isinstance(params, SamplingParams):
+        return [params.translated()] * params.n
+    if isinstance(params, ours.SamplingParams):
+        return [params]
+    raise ParameterError("sampling_params", params, "a SamplingParams")
+
+
 @dataclass(frozen=True, slots=True)
 class Logprob:
     """`rank` is 1 for the likeliest token, None for a sampled one that is not among the top."""
@@ -110,7 +122,7 @@ class LLM:
     def generate(
         self,
         prompts: Prompt | Sequence[Prompt],
-        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        sampling_params: Params | Sequence[Params] | None = None,
     ) -> list[RequestOutput]:
         """Continues the prompts together. Control tokens spelled in a text are taken as such.
 
@@ -123,7 +135,7 @@ class LLM:
     def chat(
         self,
         messages: Sequence[Any],
-        sampling_params: SamplingParams | Sequence[SamplingParams] | None = None,
+        sampling_params: Params | Sequence[Params] | None = None,
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
         add_generation_prompt: bool = True,
@@ -152,7 +164,7 @@ class LLM:
     def _run(
         self,
         prompts: list[tuple[str | None, list[int]]],
-        params: SamplingParams | Sequence[SamplingParams] | None,
+        params: Params | Sequence[Params] | None,
     ) -> list[RequestOutput]:
         each = (
             params if isinstance(params, Sequence) else [params or SamplingParams()] * len(prompts)
@@ -162,8 +174,8 @@ class LLM:
         with ExitStack() as stack:
             started = [
                 [
-                    stack.enter_context(self.model.start(ids, one.translated(), choice=choice))
-                    for choice in range(one.n)
+                    stack.enter_context(self.model.start(ids, translated, choice=choice))
+                    for choice, translated in enumerate(_choices(one))
                 ]
                 for (_, ids), one in zip(prompts, each, strict=True)
             ]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from scripted import EOS, MARKER, hashed, script, scripted_model
 
+import pyrite
 from pyrite import vllm
 from pyrite.errors import ParameterError
 from pyrite.vllm import LLM, SamplingParams
@@ -76,3 +77,11 @@ def test_minus_one_is_all() -> None:
     assert SamplingParams(top_k=-1).translated().top_k == 0
     with pytest.raises(TypeError):
         SamplingParams(best_of=2)  # type: ignore[call-arg]
+
+
+def test_the_first_doors_parameters_are_taken(monkeypatch: pytest.MonkeyPatch) -> None:
+    llm = door(monkeypatch, logits=script("q:", [*b"yes", EOS]))
+    (output,) = llm.generate("q:", pyrite.SamplingParams(temperature=0, max_tokens=2))
+    assert output.outputs[0].text == "ye"
+    with pytest.raises(ParameterError, match="a SamplingParams"):
+        llm.generate("q:", {"temperature": 0})  # type: ignore[arg-type]

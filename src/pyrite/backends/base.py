@@ -70,5 +70,6 @@ class Backend(Protocol):
         num_threads: int,
         precision: str,
     ) -> Runner:
-        """`precision` is "default" (at least 15 bits of activation) or "fast" (8 bits)."""
+        """`precision` is "default" (at least 15 bits of activation), or "fast" (8 bits, except
+        where only wanted rows are computed)."""
         ...

@@ -48,7 +48,11 @@ def bias(text: str) -> dict[int, float]:
 
 # Field of SamplingParams: (parser of its text, what it does).
 SAMPLING: dict[str, tuple[Callable[[str], Any], str]] = {
-    "max_tokens": (whole, "tokens of the answer, at most (default: until the context is full)"),
+    "max_tokens": (
+        whole,
+        "tokens of the answer, at most (default: until the context is full; 256 where a model "
+        "continues text)",
+    ),
     "temperature": (float, "0 is greedy; higher is livelier (default for run: 0.7)"),
     "top_k": (whole, "sample from the K likeliest tokens (0: all)"),
     "top_p": (float, "sample from the likeliest tokens that make up P (default for run: 0.95)"),
@@ -80,7 +84,7 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         "--precision",
         default="default",
         metavar="{default,fast}",
-        help="activations of at least 15 bits, or of 8",
+        help="activations of at least 15 bits, or of 8 (last layer and head: 15)",
     )
     group.add_argument(
         "--backend", default="cpu", metavar="{cpu,reference}", help="what runs the model"

@@ -18,6 +18,9 @@ from pyrite.cli.terminal import Terminal, piped_text, this_terminal
 from pyrite.cli.timings import Stages, since_process_start
 from pyrite.errors import ParameterError
 
+# Of a continued text where nobody says how long: a base model may never end one.
+CONTINUED_TOKENS = 256
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", nargs="?", default=DEFAULT_MODEL)
@@ -40,6 +43,8 @@ def run(options: argparse.Namespace) -> int:
     with shared.load_model(options, path) as model:
         stages.loaded = since_process_start()
         session = Session(model, sampling, system=options.system, raw=options.raw)
+        if session.continues_text:
+            sampling.setdefault("max_tokens", CONTINUED_TOKENS)
         check_system(session)
         if prompt is None:
             from pyrite.cli.chat import Chat
