@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import logging
 import os
 import time
@@ -90,11 +91,28 @@ def damage_data(path: Path) -> None:
     path.write_bytes(data)
 
 
+def damage_last_matrix(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[-1000] ^= 64
+    path.write_bytes(data)
+
+
+def lose_a_page(path: Path) -> None:
+    """As a disk that loses pages: one in the middle comes back as zeros."""
+    data = bytearray(path.read_bytes())
+    middle = len(data) // 2 // 4096 * 4096
+    data[middle : middle + 4096] = bytes(4096)
+    path.write_bytes(data)
+
+
 def empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
-@pytest.mark.parametrize("damage", [damage_head, damage_size, damage_data, empty])
+DAMAGES = [damage_head, damage_size, damage_data, damage_last_matrix, lose_a_page, empty]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_entry_is_made_anew(tensors, tmp_path, damage, caplog):
     expected = bytes_of(packed_weights(tensors, tmp_path, 2))
     damage(entries(tmp_path)[0])
@@ -104,6 +122,17 @@ def test_damaged_entry_is_made_anew(tensors, tmp_path, damage, caplog):
     caplog.clear()
     packed_weights(tensors, tmp_path, 2)
     assert caplog.text == ""
+
+
+def test_a_cache_on_a_read_only_disk_is_used(tensors, tmp_path, monkeypatch):
+    first = bytes_of(packed_weights(tensors, tmp_path, 2))
+    forbid_packing(monkeypatch)
+
+    def refuse(*_):
+        raise OSError(30, "Read-only file system")
+
+    monkeypatch.setattr(os, "utime", refuse)
+    assert bytes_of(packed_weights(tensors, tmp_path, 2)) == first
 
 
 def test_full_disk_packs_into_memory(tensors, tmp_path, monkeypatch, caplog):
@@ -135,13 +164,17 @@ def test_cache_that_is_a_file_packs_into_memory(tensors, tmp_path, caplog):
 
 
 def test_old_entries_and_leftovers_are_removed(tmp_path, monkeypatch):
-    ages = {"new.bin": 0, "week.bin": 7, "old.bin": 31, "a.bin.x.partial": 2, "b.bin.x.partial": 0}
+    ages = {"new.bin": 0, "week.bin": 7, "old.bin": 31, "a.bin.x.partial": 0, "b.bin.x.partial": 0}
     for name, days in ages.items():
         (tmp_path / name).write_bytes(b"x" * 10)
         then = time.time() - days * 86400 - 60
         os.utime(tmp_path / name, (then, then))
-    clean(tmp_path, keep=tmp_path / "new.bin")
+    with (tmp_path / "b.bin.x.partial").open("r+b") as file:  # somebody is writing it
+        fcntl.flock(file, fcntl.LOCK_EX)
+        clean(tmp_path, keep=tmp_path / "new.bin")
     assert {path.name for path in tmp_path.iterdir()} == {"new.bin", "week.bin", "b.bin.x.partial"}
+    clean(tmp_path, keep=tmp_path / "new.bin")
+    assert not (tmp_path / "b.bin.x.partial").exists(), "its writer is gone"
     monkeypatch.setattr(packing, "KEPT_BYTES", 15)
     clean(tmp_path, keep=tmp_path / "new.bin")
     assert (tmp_path / "new.bin").exists()

@@ -9,6 +9,7 @@ and memory of this process alone; a warning says so.
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import logging
 import mmap
@@ -29,6 +30,7 @@ from pyrite.backends.packed_file import (
     Contents,
     align,
     data_bytes,
+    is_abandoned,
     lay_out,
     map_packed,
     views,
@@ -113,7 +115,8 @@ def _mapped(
     if data is None or not all(_same_start(t, data[t.name]) for t in _first_of_types(tensors)):
         log.warning("packed weights do not match the model and are made anew: %s", path)
         return None
-    os.utime(path)
+    with contextlib.suppress(OSError):  # a cache on a read-only disk is as good
+        os.utime(path)
     return data
 
 
@@ -230,6 +233,6 @@ def clean(folder: Path, keep: Path) -> None:
     for path in found:
         age_days = (now - path.stat().st_mtime) / 86400
         total += path.stat().st_size
-        partial = path.name.endswith(TEMPORARY) and age_days > 1
+        partial = path.name.endswith(TEMPORARY) and is_abandoned(path)
         if path != keep and (partial or age_days > KEPT_DAYS or total > KEPT_BYTES):
             path.unlink(missing_ok=True)
