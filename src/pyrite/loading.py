@@ -7,7 +7,7 @@ anything large is read when memory does not suffice.
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -61,7 +61,7 @@ def load_engine(path: Path, settings: Settings) -> Loaded:
     threads = choose_threads(settings.threads)
     logger.info("threads %s", threads.reason)
     tokenizer = make_tokenizer(checkpoint, plan)
-    runner = make_backend(settings).prepare(
+    runner = make_backend(settings, checkpoint.files).prepare(
         plan,
         checkpoint.tensors,
         num_pages=room.num_pages,
@@ -106,7 +106,7 @@ def find_model(model: str | Path) -> Path:
     return resolve(model)
 
 
-def make_backend(settings: Settings) -> Backend:
+def make_backend(settings: Settings, files: Sequence[Path]) -> Backend:
     """Imports no backend but the one that is asked for."""
     if settings.backend == "reference":
         from pyrite.backends.reference import ReferenceBackend
@@ -114,7 +114,7 @@ def make_backend(settings: Settings) -> Backend:
         return ReferenceBackend()
     from pyrite.backends.cpu import CpuBackend
 
-    return CpuBackend(settings.cache)
+    return CpuBackend(settings.cache, files)
 
 
 def find_room(

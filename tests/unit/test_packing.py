@@ -5,6 +5,7 @@ from __future__ import annotations
 import fcntl
 import logging
 import os
+import shutil
 import time
 from pathlib import Path
 
@@ -14,6 +15,7 @@ import pytest
 from pyrite.backends import packed_file, packing
 from pyrite.backends.packing import clean, contents_of, drop_pages, fingerprint, packed_weights
 from pyrite.formats.checkpoint import Tensor, open_checkpoint
+from pyrite.formats.gguf import read_gguf
 from pyrite.formats.mapping import map_file
 
 
@@ -133,6 +135,23 @@ def test_a_cache_on_a_read_only_disk_is_used(tensors, tmp_path, monkeypatch):
 
     monkeypatch.setattr(os, "utime", refuse)
     assert bytes_of(packed_weights(tensors, tmp_path, 2)) == first
+
+
+def test_a_file_edited_between_the_samples_is_packed_anew(tmp_path, golden):
+    path = shutil.copy(golden / "gguf_models" / "llama_q4_k_m.gguf", tmp_path / "model.gguf")
+
+    def packed() -> dict[str, bytes]:
+        found = open_checkpoint(path)
+        matrices = [tensor for tensor in found.tensors.values() if len(tensor.shape) == 2]
+        return bytes_of(packed_weights(matrices, tmp_path, 1, found.files))
+
+    before = packed()
+    tensor = max(read_gguf(path).tensors, key=lambda tensor: tensor.size)
+    with path.open("r+b") as file:
+        file.seek(tensor.start + 600)
+        file.write(b"\x11" * 64)
+    after = packed()
+    assert [name for name in before if before[name] != after[name]] == [tensor.name]
 
 
 def test_full_disk_packs_into_memory(tensors, tmp_path, monkeypatch, caplog):

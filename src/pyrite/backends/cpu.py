@@ -6,7 +6,7 @@ It knows plans, weights and pages; never requests, text or HTTP.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -69,12 +69,16 @@ class CpuRunner:
 
 
 class CpuBackend:
-    """`cache` is Pyrite's folder, where packed weights are kept; None keeps them in memory only."""
+    """`cache` is Pyrite's folder, where packed weights are kept; None keeps them in memory only.
+
+    `files` hold the weights: a file that was written since has its weights packed anew.
+    """
 
     name = "cpu"
 
-    def __init__(self, cache: Path | None = None) -> None:
+    def __init__(self, cache: Path | None = None, files: Sequence[Path] = ()) -> None:
         self.cache = cache
+        self.files = files
 
     def prepare(
         self,
@@ -89,7 +93,7 @@ class CpuBackend:
         """Raises BackendError, CapacityError, UnsupportedError."""
         program = self._program(plan, num_pages, max_tokens, num_threads)
         tensors = [weights[name] for name in matrix_names(plan)]
-        matrices = packed_weights(tensors, self.cache, num_threads)
+        matrices = packed_weights(tensors, self.cache, num_threads, self.files)
         Lowering(plan, program, matrices, weights, PLANES[precision]).lower()
         return CpuRunner(program, num_pages, max_tokens)
 

@@ -1,8 +1,8 @@
 """From the tensors of a file to packed weights: mapped from the cache, or packed and kept there.
 
 The cache holds one file a model, `packed/<fingerprint>.bin`. The fingerprint is of names, types,
-shapes and samples of the content, not of a path, so a model that was moved or linked keeps its
-entry. Entries that were not used for `KEPT_DAYS` go when a new one is written, and so do the least
+shapes, samples of the content and the time a file was last written, not of a path, so a model that
+was moved or linked keeps its entry, and one that was edited where no sample lies does not. Entries that were not used for `KEPT_DAYS` go when a new one is written, and so do the least
 recently used ones past `KEPT_BYTES`. A cache that cannot be written costs packing at each start
 and memory of this process alone; a warning says so.
 """
@@ -61,24 +61,27 @@ class PackedMatrix:
 
 
 def packed_weights(
-    tensors: Sequence[Tensor], cache: Path | None, num_threads: int
+    tensors: Sequence[Tensor], cache: Path | None, num_threads: int, files: Sequence[Path] = ()
 ) -> Mapping[str, PackedMatrix]:
-    """Matrices by name. `cache` is Pyrite's folder, None for memory only."""
-    contents = contents_of(tensors)
+    """Matrices by name, out of `files`. `cache` is Pyrite's folder, None for memory only."""
+    contents = contents_of(tensors, files)
     data = None if cache is None else _from_cache(tensors, contents, cache / "packed", num_threads)
     if data is None:
         data = _in_memory(tensors, contents, num_threads)
     return {t.name: PackedMatrix(t.type, *_matrix(t), data[t.name]) for t in tensors}
 
 
-def contents_of(tensors: Sequence[Tensor]) -> Contents:
+def contents_of(tensors: Sequence[Tensor], files: Sequence[Path] = ()) -> Contents:
     entries = lay_out((t.name, t.type, *_matrix(t), _packed_bytes(t)) for t in tensors)
-    return Contents(fingerprint(tensors), entries)
+    return Contents(fingerprint(tensors, files), entries)
 
 
-def fingerprint(tensors: Sequence[Tensor]) -> bytes:
-    """32 bytes that change with any name, type, shape, order, and with sampled content."""
+def fingerprint(tensors: Sequence[Tensor], files: Sequence[Path] = ()) -> bytes:
+    """32 bytes that change with any name, type, shape, order, with sampled content, and with the
+    times of writing and the sizes of `files`."""
     digest = hashlib.blake2b(digest_size=32)
+    for status in (path.stat() for path in files):
+        digest.update(repr((status.st_size, status.st_mtime_ns)).encode())
     for tensor in tensors:
         digest.update(repr((tensor.name, tensor.type, tensor.shape, len(tensor.data))).encode())
         last = max(0, len(tensor.data) - SAMPLE_BYTES)
