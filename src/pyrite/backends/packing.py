@@ -1,10 +1,11 @@
 """From the tensors of a file to packed weights: mapped from the cache, or packed and kept there.
 
 The cache holds one file a model, `packed/<fingerprint>.bin`. The fingerprint is of names, types,
-shapes, samples of the content and the time a file was last written, not of a path, so a model that
-was moved or linked keeps its entry, and one that was edited where no sample lies does not. Entries that were not used for `KEPT_DAYS` go when a new one is written, and so do the least
-recently used ones past `KEPT_BYTES`. A cache that cannot be written costs packing at each start
-and memory of this process alone; a warning says so.
+shapes, samples of the content and the time a file was last written, not of a path: a model that was
+moved or linked keeps its entry, and one that was edited where no sample lies does not. Entries that
+were not used for `KEPT_DAYS` go when a new one is written, and so do the least recently used ones
+past `KEPT_BYTES`. A cache that cannot be written costs packing at each start and memory of this
+process alone; a warning says so.
 """
 
 from __future__ import annotations
