@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
 from pyrite.engine import Engine
@@ -38,13 +38,21 @@ class Driver:
             engine.add(request)
             self._inboxes[request.request_id] = deque()
 
-    def next(self, request_id: str) -> Delta:
-        """The next delta of a started request that has not ended; the last one ends it."""
+    def next(self, request_id: str, stopped: Callable[[], bool]) -> Delta:
+        """The next delta of a started request that has not ended; the last one ends it.
+
+        `stopped` is asked before each step, of which a long prompt takes many; when it says so,
+        the request is cancelled, and its last delta given.
+        """
         while True:
             with self.exclusive():
                 inbox = self._inboxes[request_id]
                 if inbox:
                     return self._take(request_id, inbox)
+                if stopped():
+                    last = self._cancel(request_id)
+                    assert last is not None, request_id
+                    return last
                 self._step()
 
     def stop(self, request_id: str) -> Delta | None:

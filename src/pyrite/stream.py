@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from types import TracebackType
 
 from pyrite.driver import Driver
@@ -31,11 +31,14 @@ class Stream(Iterator[Delta]):
             raise delta.error
         return delta
 
-    def take(self) -> Delta | None:
-        """The next delta, with its error if it has one; None after the last."""
+    def take(self, stopped: Callable[[], bool] = lambda: False) -> Delta | None:
+        """The next delta, with its error if it has one; None after the last.
+
+        `stopped` may cancel the request between two steps, also while its prompt is computed.
+        """
         if self._ended:
             return None
-        delta = self._driver.next(self.request_id)
+        delta = self._driver.next(self.request_id, stopped)
         self._ended = delta.finish_reason is not None
         return delta
 

@@ -95,6 +95,20 @@ def test_one_of_a_batch_fails_on_the_way() -> None:
         list(model.stream("bad"))
 
 
+@pytest.mark.parametrize("steps", [0, 2])
+def test_a_prompt_is_stopped_between_its_chunks(model: Model, steps: int) -> None:
+    chunk = model.loaded.engine.runner.max_tokens
+    stream = model.stream([1] * (3 * chunk), max_tokens=4)
+    asked = iter([False] * steps + [True])
+    last = stream.take(lambda: next(asked))
+    assert last is not None
+    assert last.usage is not None
+    assert (last.finish_reason, last.token_ids) == ("cancelled", ())
+    assert last.usage.completion_tokens == 0
+    assert stream.take() is None
+    assert not model.loaded.engine.has_work
+
+
 @pytest.mark.parametrize("how", ["close", "with", "drop", "break"])
 def test_a_stream_that_is_closed_early_is_cancelled(model: Model, how: str) -> None:
     engine = model.loaded.engine

@@ -87,12 +87,12 @@ def load(chat: Chat, rest: str) -> None:
 def stats(chat: Chat, rest: str) -> None:
     session = chat.session
     lines = [f"context      {session.model.context_length} tokens"]
-    if session.last is not None and session.last.usage is not None:
+    if session.last is not None and session.last.usage is not None and session.last.token_ids:
         usage = session.last.usage
         lines.append(f"in use       {usage.prompt_tokens + usage.completion_tokens} tokens")
         lines += speed_lines(session.last)
     else:
-        lines.append("no answer yet" if session.last is None else "the last answer was stopped")
+        lines.append("no answer yet" if session.last is None else "stopped before the first token")
     chat.say("\n".join(lines))
 
 

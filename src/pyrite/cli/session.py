@@ -88,18 +88,18 @@ def collect(stream: Stream, write: Callable[[str], None], stopped: Callable[[], 
     """Writes the stream's text as it comes, and ends it when `stopped()` says so."""
     deltas: list[Delta] = []
     with stream:
-        for delta in stream:
+        while (delta := stream.take(stopped)) is not None:
+            if delta.error is not None:
+                raise delta.error
             deltas.append(delta)
             write(delta.text)
-            if stopped():
-                break
-    last = deltas[-1] if deltas else None
+    last = deltas[-1]
     return Answer(
         text="".join(delta.text for delta in deltas),
         token_ids=tuple(token_id for delta in deltas for token_id in delta.token_ids),
-        finish_reason=(last.finish_reason if last else None) or "cancelled",
-        usage=last.usage if last else None,
-        timings=last.timings if last else None,
+        finish_reason=last.finish_reason or "cancelled",
+        usage=last.usage,
+        timings=last.timings,
     )
 
 
