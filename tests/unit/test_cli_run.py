@@ -213,6 +213,20 @@ def test_interrupt_ends_a_single_answer(tiny: str, environment: Mapping[str, str
     assert (process.returncode, errors) == (130, b"")
 
 
+@pytest.mark.parametrize(("number", "code"), [(signal.SIGTERM, 143), (signal.SIGHUP, 129)])
+def test_a_signal_to_end_gives_the_cursor_back(
+    number: signal.Signals, code: int, tiny: str, environment: Mapping[str, str]
+) -> None:
+    person = Person(["run", tiny, "--ignore-eos", "--backend", "reference"], environment)
+    person.sees(">>> ")
+    person.type("hello\n")
+    person.sees(r"(?s)\x1b\[\?25l.*\x1b\[2K")  # the first words are drawn
+    os.kill(person.pid, number)
+    person.sees(r"\x1b\[\?25h")
+    assert person.leaves() == code
+    os.close(person.terminal)
+
+
 # A person at a terminal.
 
 

@@ -6,6 +6,7 @@ Imports no verb but the one that is asked for; `pyrite --help` needs none. Knows
 from __future__ import annotations
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from importlib import import_module
@@ -35,6 +36,7 @@ USAGE = 2
 BUG = 70
 INTERRUPTED = 130
 BROKEN_PIPE = 141
+TERMINATED = 143
 
 EXIT_CODES = {
     OK: "done",
@@ -48,6 +50,7 @@ EXIT_CODES = {
     BUG: "a bug in Pyrite",
     INTERRUPTED: "interrupted (Ctrl-C)",
     BROKEN_PIPE: "whoever read the output went away",
+    TERMINATED: "ended from outside (SIGTERM; SIGHUP gives 129)",
 }
 
 
@@ -62,6 +65,7 @@ def entry() -> None:
     """The `pyrite` command."""
     if not open_closed():
         sys.exit(complain("stdout is closed", CHECK_FAILED))
+    tidy_when_ended()
     if not set(sys.argv[1:]) <= {"-h", "--help", "-V", "--version"}:
         show_warnings()
     code = main(sys.argv[1:])
@@ -81,7 +85,7 @@ def main(arguments: Sequence[str]) -> int:
     debug = "--debug" in arguments
     try:
         return dispatch([word for word in arguments if word != "--debug"])
-    except SystemExit as error:  # argparse: help was printed
+    except SystemExit as error:  # argparse: help was printed; or a signal
         return error.code if isinstance(error.code, int) else USAGE
     except KeyboardInterrupt:
         return INTERRUPTED
@@ -146,6 +150,17 @@ def suggestion(verb: str) -> str:
 
     near = difflib.get_close_matches(verb, VERBS, n=1)
     return f"did you mean {near[0]}?" if near else "see pyrite --help"
+
+
+def tidy_when_ended() -> None:
+    """SIGTERM and SIGHUP unwind as Ctrl-C does: half a file goes, a hidden cursor comes back."""
+
+    def end(number: int, frame: object) -> None:
+        raise SystemExit(128 + number)
+
+    for number in (signal.SIGTERM, signal.SIGHUP):
+        if signal.getsignal(number) is signal.SIG_DFL:  # nohup has it ignored
+            signal.signal(number, end)
 
 
 def show_warnings() -> None:
