@@ -18,6 +18,8 @@ from steps import Part, make_batch, num_pages, sequence_logits
 GOLDEN = ("llama_q4_0", "qwen2_q4_k_m")
 TOKENS = 96
 BATCH = 8
+CHUNKS = (1, 7, 32, None)
+WINDOW = 512
 
 
 @pytest.fixture(scope="session")
@@ -32,13 +34,27 @@ def path(request, golden: Path) -> Path:
     return request.getfixturevalue(f"{request.param}_path")
 
 
-def prepare(path: Path, cache: Path | None, threads: int, *, passes=PASSES, precision="default"):
+@pytest.fixture(params=isa_names())
+def isa(request, monkeypatch) -> str:
+    monkeypatch.setenv("PYRITE_ISA", request.param)
+    return request.param
+
+
+def prepare(
+    path: Path,
+    cache: Path | None,
+    threads: int,
+    *,
+    passes=PASSES,
+    precision="default",
+    tokens=BATCH * TOKENS,
+):
     checkpoint = open_checkpoint(path)
     return CpuBackend(cache).prepare(
         build_plan(checkpoint, passes),
         checkpoint.tensors,
-        num_pages=BATCH * num_pages(TOKENS + 1),
-        max_tokens=BATCH * TOKENS,
+        num_pages=num_pages(tokens) + BATCH,
+        max_tokens=tokens,
         num_threads=threads,
         precision=precision,
     )
@@ -49,16 +65,50 @@ def prompts(count: int):
     return [random.integers(3, 380, TOKENS - 5 * index) for index in range(count)]
 
 
-def test_alone_chunked_and_threaded_are_the_same_bits(path, packed_cache):
-    ids = prompts(1)[0]
-    wanted = [0, 1, 30, 31, 32, TOKENS - 2, TOKENS - 1]
-    alone = sequence_logits(prepare(path, packed_cache, 1), ids, wanted=wanted)
+def check_chunks_and_threads(path, cache, ids, wanted, chunks, precision="default") -> None:
+    def runner(threads):
+        return prepare(path, cache, threads, precision=precision)
+
+    alone = sequence_logits(runner(1), ids, wanted=wanted)
     assert np.isfinite(alone).all()
     for threads in (1, 2):
-        runner = prepare(path, packed_cache, threads)
-        for chunk in (1, 7, 32, None):
-            found = sequence_logits(runner, ids, chunk=chunk, wanted=wanted)
+        run = runner(threads)
+        for chunk in chunks:
+            found = sequence_logits(run, ids, chunk=chunk, wanted=wanted)
             np.testing.assert_array_equal(found, alone, f"{threads} threads, chunks of {chunk}")
+
+
+@pytest.mark.parametrize("precision", ["default", "fast"])
+def test_alone_chunked_and_threaded_are_the_same_bits(path, packed_cache, precision: str):
+    wanted = [0, 1, 30, 31, 32, TOKENS - 2, TOKENS - 1]
+    check_chunks_and_threads(path, packed_cache, prompts(1)[0], wanted, CHUNKS, precision)
+
+
+@pytest.mark.parametrize("name", GOLDEN)
+@pytest.mark.parametrize("precision", ["default", "fast"])
+def test_on_every_instruction_set(golden: Path, isa: str, name: str, precision: str):
+    path, ids = golden / "gguf_models" / f"{name}.gguf", prompts(1)[0]
+    assert prepare(path, None, 1).isa == isa
+    check_chunks_and_threads(path, None, ids, range(TOKENS), CHUNKS, precision)
+
+
+def test_past_the_window_of_gemma(gemma3_path: Path, packed_cache: Path):
+    """The prompt is cut before, at and after the token that no longer sees the first one."""
+    random = np.random.default_rng(8)
+    ids, wanted = random.integers(3, 380, WINDOW + 40), range(WINDOW - 2, WINDOW + 40)
+    check_chunks_and_threads(gemma3_path, packed_cache, ids, wanted, (7, 32, WINDOW, None))
+
+
+def test_decoding_past_the_window_of_gemma(gemma3_path: Path, packed_cache: Path):
+    """One token at a time, as after a prompt that ended before the window did."""
+    ids = np.random.default_rng(9).integers(3, 380, WINDOW + 8)
+    runner, begun = prepare(gemma3_path, packed_cache, 2), WINDOW - 4
+    whole = sequence_logits(runner, ids, wanted=range(begun, len(ids)))
+    pages = range(num_pages(len(ids)))
+    runner.run(make_batch([Part(ids[:begun], pages, 0, [0])]))
+    for row, position in enumerate(range(begun, len(ids))):
+        found = runner.run(make_batch([Part(ids[position : position + 1], pages, position)]))
+        np.testing.assert_array_equal(found[0], whole[row])
 
 
 @pytest.mark.parametrize("precision", ["default", "fast"])
