@@ -191,12 +191,9 @@ class Executor {
     require(positions.shape(0) == token_ids.shape(0), "positions and token_ids differ in size");
     require(page_tables.shape(0) + 1 == sequence_starts.shape(0), "a sequence has no page table");
     check(batch);
-    if (busy_.exchange(true)) throw std::runtime_error("another thread is running this program");
-    {
-      nb::gil_scoped_release released;
-      program_.run(batch);
-    }
-    busy_ = false;
+    const Busy busy(busy_);
+    nb::gil_scoped_release released;
+    program_.run(batch);
   }
 
   Logits logits() { return {program_.logits(), {rows(), size_t(program_.sizes().result_width)}}; }
@@ -233,6 +230,16 @@ class Executor {
 
  private:
   static constexpr int kWholeContext = 1 << 30;
+
+  // Held while the program runs; given back however the run ends.
+  struct Busy {
+    explicit Busy(std::atomic<bool>& flag) : flag(flag) {
+      if (flag.exchange(true)) throw std::runtime_error("another thread is running this program");
+    }
+    ~Busy() { flag = false; }
+    Busy(const Busy&) = delete;
+    std::atomic<bool>& flag;
+  };
 
   size_t rows() const { return size_t(program_.sizes().max_tokens); }
 

@@ -2,6 +2,10 @@
 
 #include <unistd.h>
 
+#include <stdexcept>
+#include <string>
+#include <system_error>
+
 #include "program/pause.h"
 
 namespace pyrite {
@@ -35,6 +39,10 @@ void Team::start() {
     for (int member = 1; member < size_; ++member) {
       shared_->threads.emplace_back(&Team::serve, this, shared_.get(), member, epoch_);
     }
+  } catch (const std::system_error& error) {
+    dismiss();
+    throw std::runtime_error("a thread of the team could not be started: " +
+                             std::string(error.what()));
   } catch (...) {
     dismiss();
     throw;

@@ -17,7 +17,7 @@ class Team {
   // `work(context, member, epoch)` is called by every member, the caller being member 0.
   using Work = void (*)(void* context, int member, uint32_t epoch);
 
-  // Throws std::system_error when the system has no threads left.
+  // Throws std::runtime_error when the system has no threads left; none is left behind then.
   Team(int size, Work work, void* context);
   ~Team();
   Team(const Team&) = delete;

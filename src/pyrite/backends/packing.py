@@ -17,7 +17,7 @@ import mmap
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -37,6 +37,7 @@ from pyrite.backends.packed_file import (
     views,
     write_packed,
 )
+from pyrite.errors import BackendError
 from pyrite.formats.checkpoint import Tensor
 
 Bytes = NDArray[np.uint8]
@@ -165,9 +166,7 @@ def _tensor_slabs(
         count = min(step, panels - first)
         share = -(-count // num_threads)
         jobs = [
-            pool.submit(
-                _pack, tensor, first + at, min(share, count - at), buffer[at * panel_bytes :]
-            )
+            _submit(pool, tensor, first + at, min(share, count - at), buffer[at * panel_bytes :])
             for at in range(0, count, share)
         ]
         for job in jobs:
@@ -176,6 +175,18 @@ def _tensor_slabs(
         padded = size if first + count < panels else size + _padding(tensor)
         buffer[size:padded] = 0
         yield buffer[:padded]
+
+
+def _submit(
+    pool: ThreadPoolExecutor, tensor: Tensor, first_panel: int, num_panels: int, out: Bytes
+) -> Future[None]:
+    try:
+        return pool.submit(_pack, tensor, first_panel, num_panels, out)
+    except RuntimeError as error:
+        raise BackendError(
+            f"a thread to pack weights with could not be started: {error}",
+            hint="ask for fewer threads, or raise the limit on processes (ulimit -u, pids.max)",
+        ) from error
 
 
 def _pack(tensor: Tensor, first_panel: int, num_panels: int, out: Bytes) -> None:
