@@ -31,7 +31,6 @@ DRY_CEILING = 1e30
 
 Floats = NDArray[np.float32]
 Doubles = NDArray[np.float64]
-Flags = NDArray[np.bool_]
 
 
 def sample(
