@@ -25,3 +25,15 @@
 #else
 #include "kernels/codes_portable.h"
 #endif
+
+// Of bytes with a number in each half.
+PYRITE_INLINE Lanes low_nibbles_as_floats(const uint8_t* from) {
+  alignas(16) uint8_t bytes[16];
+  for (int i = 0; i < 16; ++i) bytes[i] = from[i] & 15;
+  return bytes_as_floats<uint8_t>(bytes);
+}
+PYRITE_INLINE Lanes high_nibbles_as_floats(const uint8_t* from) {
+  alignas(16) uint8_t bytes[16];
+  for (int i = 0; i < 16; ++i) bytes[i] = from[i] >> 4;
+  return bytes_as_floats<uint8_t>(bytes);
+}

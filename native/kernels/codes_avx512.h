@@ -29,17 +29,6 @@ PYRITE_INLINE Lanes bytes_as_floats(const uint8_t* from) {
   if constexpr (std::is_signed_v<T>) return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
   return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))};
 }
-// Of bytes with a number in each half.
-PYRITE_INLINE Lanes low_nibbles_as_floats(const uint8_t* from) {
-  alignas(16) uint8_t bytes[16];
-  for (int i = 0; i < 16; ++i) bytes[i] = from[i] & 15;
-  return bytes_as_floats<uint8_t>(bytes);
-}
-PYRITE_INLINE Lanes high_nibbles_as_floats(const uint8_t* from) {
-  alignas(16) uint8_t bytes[16];
-  for (int i = 0; i < 16; ++i) bytes[i] = from[i] >> 4;
-  return bytes_as_floats<uint8_t>(bytes);
-}
 PYRITE_INLINE Lanes fused_once(Lanes a, Lanes b, Lanes c) { return fused(a, b, c); }
 
 PYRITE_INLINE __m512i broadcast_32(const void* from) {

@@ -45,12 +45,6 @@ template <class T>
 PYRITE_INLINE Lanes bytes_as_floats(const uint8_t* from) {
   return each_lane([&](int i) { return float(T(from[i])); });
 }
-PYRITE_INLINE Lanes low_nibbles_as_floats(const uint8_t* from) {
-  return each_lane([&](int i) { return float(from[i] & 15); });
-}
-PYRITE_INLINE Lanes high_nibbles_as_floats(const uint8_t* from) {
-  return each_lane([&](int i) { return float(from[i] >> 4); });
-}
 PYRITE_INLINE Lanes fused_once(Lanes a, Lanes b, Lanes c) {
   return each_lane([&](int i) { return std::fma(a.v[i], b.v[i], c.v[i]); });
 }
