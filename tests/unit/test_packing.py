@@ -126,11 +126,23 @@ def test_damaged_entry_is_made_anew(tensors, tmp_path, damage, caplog):
     assert caplog.text == ""
 
 
+def test_weights_are_summed_once_until_something_writes(tensors, tmp_path, monkeypatch):
+    packed_weights(tensors, tmp_path, 2)
+    sums, summed = packed_file.sums, []
+    monkeypatch.setattr(packed_file, "sums", lambda *given: summed.append(given) or sums(*given))
+    packed_weights(tensors, tmp_path, 2)
+    assert summed == [], "the second start reads no more than it maps"
+    entries(tmp_path)[0].touch()
+    packed_weights(tensors, tmp_path, 2)
+    packed_weights(tensors, tmp_path, 2)
+    assert len(summed) == 1
+
+
 def test_a_cache_on_a_read_only_disk_is_used(tensors, tmp_path, monkeypatch):
     first = bytes_of(packed_weights(tensors, tmp_path, 2))
     forbid_packing(monkeypatch)
 
-    def refuse(*_):
+    def refuse(*_, **__):
         raise OSError(30, "Read-only file system")
 
     monkeypatch.setattr(os, "utime", refuse)

@@ -4,10 +4,11 @@
     | sum of each matrix (8 each)
 
 A reader knows what has to be there, so everything before the data is compared byte by byte, and
-the data by its sums: damage on the disk would otherwise give wrong answers for ever. Data starts at
-a multiple of 4096, each matrix at a multiple of 64. A file is written under a temporary name,
-flushed to the disk, then renamed, so that the final name always holds a whole file. What the packed
-bytes mean is unknown here.
+the data by its sums: damage would otherwise give wrong answers for ever. A file whose sums were
+right is sealed by its time of writing, and is not summed again until something writes to it. Data
+starts at a multiple of 4096, each matrix at a multiple of 64. A file is written under a temporary
+name, flushed to the disk, then renamed, so that the final name always holds a whole file. What the
+packed bytes mean is unknown here.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ import mmap
 import os
 import struct
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -33,6 +35,7 @@ HEADER = struct.Struct("<8sII32s")
 ALIGNMENT = 64  # bytes, of a matrix
 DATA_ALIGNMENT = 4096  # bytes, of the first one
 TEMPORARY = ".partial"
+SEAL_NS = 978_307_200 * 10**9  # the time of writing, since 1970, of a file whose sums were right
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,8 +67,7 @@ def data_bytes(entries: Sequence[Entry]) -> int:
 def sums(data: Bytes, entries: Sequence[Entry]) -> NDArray[np.uint64]:
     """Of each matrix with its padding, the sum of its words of 8 bytes. (matrices,)
 
-    Modulo 2**64: any change of one word shows, and other damage but by a chance of 2**-64. It runs
-    as fast as memory is read, which the first step would do next.
+    Modulo 2**64: any change of one word shows, and other damage but by a chance of 2**-64.
     """
     words = data.view(np.uint64)
     parts = [(e.offset // 8, (e.offset + align(e.num_bytes, ALIGNMENT)) // 8) for e in entries]
@@ -111,16 +113,22 @@ def map_packed(path: Path, contents: Contents) -> Mapping[str, Bytes] | None:
     """
     head = head_of(contents)
     with path.open("rb") as file:
-        size = os.fstat(file.fileno()).st_size
-        if size != file_bytes(contents) or file.read(len(head)) != head:
+        status = os.fstat(file.fileno())
+        if status.st_size != file_bytes(contents) or file.read(len(head)) != head:
             return None
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     mapped.madvise(mmap.MADV_WILLNEED)
     whole = np.frombuffer(mapped, np.uint8)
     data, kept = np.split(whole[len(head) :], [data_bytes(contents.entries)])
-    if not np.array_equal(kept.view(np.uint64), sums(data, contents.entries)):
+    is_sealed = status.st_mtime_ns == SEAL_NS
+    if not is_sealed and not np.array_equal(kept.view(np.uint64), sums(data, contents.entries)):
         return None
     return views(data, contents.entries)
+
+
+def seal(path: Path) -> None:
+    """Marks a mapped file as right, and as used now (its time of access). Raises OSError."""
+    os.utime(path, ns=(time.time_ns(), SEAL_NS))
 
 
 def is_abandoned(path: Path) -> bool:

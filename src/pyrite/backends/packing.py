@@ -14,7 +14,6 @@ import contextlib
 import hashlib
 import logging
 import mmap
-import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -34,6 +33,7 @@ from pyrite.backends.packed_file import (
     is_abandoned,
     lay_out,
     map_packed,
+    seal,
     views,
     write_packed,
 )
@@ -121,7 +121,7 @@ def _mapped(
         log.warning("packed weights do not match the model and are made anew: %s", path)
         return None
     with contextlib.suppress(OSError):  # a cache on a read-only disk is as good
-        os.utime(path)
+        seal(path)
     return data
 
 
@@ -244,9 +244,9 @@ def clean(folder: Path, keep: Path) -> None:
     """Removes entries that are old or too many, and files that an interrupted write left."""
     now = time.time()
     total = 0
-    found = sorted(folder.glob("*.bin*"), key=lambda path: path.stat().st_mtime, reverse=True)
+    found = sorted(folder.glob("*.bin*"), key=lambda path: path.stat().st_atime, reverse=True)
     for path in found:
-        age_days = (now - path.stat().st_mtime) / 86400
+        age_days = (now - path.stat().st_atime) / 86400
         total += path.stat().st_size
         partial = path.name.endswith(TEMPORARY) and is_abandoned(path)
         if path != keep and (partial or age_days > KEPT_DAYS or total > KEPT_BYTES):

@@ -62,7 +62,6 @@ class TokenizerData:
     unknown_id: int | None = None
     padding_id: int | None = None
     add_bos: bool = False
-    add_eos: bool = False
     add_space_prefix: bool = True
 
 
