@@ -5,6 +5,7 @@ namespace product {
 constexpr int kChunkBlocks = 8;
 constexpr int kGroups = 8;       // of four columns, in a block
 constexpr int kMostSteps = 16;   // in a chunk
+constexpr int kAhead = 12288;     // bytes that are fetched before they are widened
 
 template <class Dot>
 struct Chunk {
@@ -32,6 +33,10 @@ inline Codes group_codes(const uint8_t* low, const uint8_t* high, int g) {
   return codes;
 }
 
+// With one row the weights come from memory, and hardware stops to look ahead at each 4096 bytes. Past
+// the panel's codes lie its steps, then the next panel: everything is read soon.
+inline void fetch_ahead(const uint8_t* from) { __builtin_prefetch(from + kAhead); }
+
 template <WeightType kType, class Dot>
 inline void widen_codes(const uint8_t* panel, const PanelAreas& areas, int first_block,
                         int num_blocks, uint8_t* codes) {
@@ -39,6 +44,10 @@ inline void widen_codes(const uint8_t* panel, const PanelAreas& areas, int first
   for (int b = 0; b < num_blocks; ++b) {
     const uint8_t* low = panel + areas.low + size_t(first_block + b) * 64 * kTraits.low_bits;
     const uint8_t* high = panel + areas.high + size_t(first_block + b) * 64 * kTraits.high_bits;
+#pragma GCC unroll 8
+    for (int line = 0; line < kTraits.low_bits; ++line) fetch_ahead(low + 64 * line);
+#pragma GCC unroll 8
+    for (int line = 0; line < kTraits.high_bits; ++line) fetch_ahead(high + 64 * line);
 #pragma GCC unroll 8
     for (int g = 0; g < kGroups; ++g) {
       Dot::put(codes + (b * kGroups + g) * Dot::kGroupBytes, group_codes<kType>(low, high, g));
