@@ -29,7 +29,8 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("stream",),
     ("llm",),
     ("vllm",),
-    ("cli", "server"),
+    ("server",),
+    ("cli",),
     ("__main__",),
 )
 RANK = {name: rank for rank, names in enumerate(ORDER) for name in names}

@@ -38,6 +38,9 @@ class Request:
     params: SamplingParams
     priority: int = 0  # lower goes first
     choice: int = 0  # numbers the answers to one prompt: with one seed, each draws its own
+    tenant: str = ""  # whose fair share of the steps it takes: the name of an API key
+    cache_namespace: str = ""  # cached prefixes are found within one namespace alone
+    explain_cache: bool = False  # say where the prompt parts from what is cached
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,15 @@ class Usage:
 
 
 @dataclass(frozen=True, slots=True)
+class PrefixMiss:
+    """Where a prompt parts from the cached one that is nearest to it."""
+
+    position: int  # tokens that they have in common
+    cached_text: str  # what follows there in the cached one; a few tokens
+    prompt_text: str  # what follows there in this prompt
+
+
+@dataclass(frozen=True, slots=True)
 class Timings:
     """Seconds: from admission to the first token, and from the first token to the last."""
 
@@ -59,13 +71,21 @@ class Timings:
 
 @dataclass(frozen=True, slots=True)
 class Delta:
-    """What one step added to one request. `text` may be empty while a character is incomplete."""
+    """What one step added to one request. `text` may be empty while a character is incomplete.
+
+    `usage` is set in the delta of the first token and in the last one, `prompt_logprobs` and `miss`
+    in that of the first token, when they were asked for. `stopped_by` is the stop string or the
+    stop id of the parameters that ended the request; None when the model's own end did.
+    """
 
     request_id: str
     token_ids: tuple[int, ...] = ()
     text: str = ""
     logprobs: tuple[PositionLogprobs, ...] = ()
+    prompt_logprobs: tuple[PositionLogprobs | None, ...] = ()  # None: the first has none
     finish_reason: FinishReason | None = None
+    stopped_by: str | int | None = None
+    miss: PrefixMiss | None = None
     usage: Usage | None = None
     timings: Timings | None = None
     error: Exception | None = field(default=None, compare=False)

@@ -1,0 +1,1 @@
+"""The HTTP server: dialects over one internal request, and one engine process behind them."""
