@@ -9,10 +9,12 @@ from __future__ import annotations
 import difflib
 import itertools
 import operator
+import threading
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
 from dataclasses import fields, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +24,7 @@ from numpy.typing import NDArray
 from pyrite.completion import Completion, join
 from pyrite.config import Settings
 from pyrite.driver import Driver
+from pyrite.embedding import Embedder, EmbeddingRequest
 from pyrite.errors import ParameterError
 from pyrite.loading import Loaded, find_model, load_engine
 from pyrite.logits import all_logits
@@ -88,6 +91,7 @@ class Model:
         self.tokenizer = loaded.tokenizer
         self.template = _template(loaded)
         self._driver = Driver(loaded.engine)
+        self._embedding = threading.Lock()  # one call of `embed` at a time
         self._numbers = itertools.count()  # of requests
 
     @property
@@ -209,6 +213,60 @@ class Model:
         ids = self._ids(prompt, special)
         with self._driver.exclusive() as engine:
             return all_logits(engine, ids)
+
+    def embed(
+        self,
+        texts: str | Iterable[Prompt],
+        *,
+        pooling: str | None = None,
+        normalize: bool = True,
+        dimensions: int | None = None,
+        special: bool = False,
+    ) -> NDArray[np.float32]:
+        """One vector a text, of its hidden states after the last norm. (texts, width)
+
+        A single text gives (width,). `pooling`: "mean", "last" or "cls" (the first token); by
+        default what the model's file says, else "mean". `normalize`: to length 1. `dimensions`:
+        only the first so many. Raises ParameterError, ContextLengthError, BackendError.
+        """
+        if pooling == "none":
+            hint = "hidden_states gives one vector a token"
+            raise ParameterError("pooling", pooling, "mean, last or cls", hint=hint)
+        single = isinstance(texts, str)
+        prompts: Iterable[Prompt] = (texts,) if isinstance(texts, str) else texts
+        inputs = tuple(tuple(self._ids(prompt, special)) for prompt in prompts)
+        request = EmbeddingRequest("", inputs, pooling, normalize, dimensions)
+        vectors = self._embedded(request)
+        return vectors[0] if single else np.stack(vectors)
+
+    def hidden_states(
+        self,
+        prompt: Prompt,
+        *,
+        normalize: bool = False,
+        dimensions: int | None = None,
+        special: bool = False,
+    ) -> NDArray[np.float32]:
+        """The state of each token after the last norm. (tokens, width)"""
+        ids = tuple(self._ids(prompt, special))
+        return self._embedded(EmbeddingRequest("", (ids,), "none", normalize, dimensions))[0]
+
+    def _embedded(self, request: EmbeddingRequest) -> tuple[NDArray[np.float32], ...]:
+        """Other threads' requests go on between two batches of this one."""
+        with self._embedding:
+            with self._driver.exclusive():
+                self._embedder.add(request)
+            while True:
+                with self._driver.exclusive():
+                    ended = self._embedder.step()
+                for one in ended:
+                    if one.error is not None:
+                        raise one.error
+                    return one.vectors
+
+    @cached_property
+    def _embedder(self) -> Embedder:
+        return Embedder(self.loaded)
 
     def start(self, ids: Sequence[int], params: SamplingParams, *, choice: int = 0) -> Stream:
         """The request that every method above makes. Answers to one prompt with one seed differ

@@ -43,6 +43,7 @@ class Loaded:
     settings: Settings
     threads: Threads
     engine: Engine
+    backend: Backend
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +62,8 @@ def load_engine(path: Path, settings: Settings) -> Loaded:
     threads = choose_threads(settings.threads)
     logger.info("threads %s", threads.reason)
     tokenizer = make_tokenizer(checkpoint, plan)
-    runner = make_backend(settings, checkpoint.files).prepare(
+    backend = make_backend(settings, checkpoint.files)
+    runner = backend.prepare(
         plan,
         checkpoint.tensors,
         num_pages=room.num_pages,
@@ -70,7 +72,7 @@ def load_engine(path: Path, settings: Settings) -> Loaded:
         precision=settings.precision,
     )
     engine = Engine(runner, tokenizer, vocabulary=plan.vocabulary, context_length=room.context)
-    return Loaded(checkpoint, plan, tokenizer, settings, threads, engine)
+    return Loaded(checkpoint, plan, tokenizer, settings, threads, engine, backend)
 
 
 def make_tokenizer(checkpoint: Checkpoint, plan: Plan) -> Tokenizer:

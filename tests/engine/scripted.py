@@ -215,6 +215,6 @@ def scripted_model(logits: Logits = hashed, *, num_pages: int = 32, template: st
         chat_template=template or None,
     )
     engine = make_engine(ReadingRunner(logits, num_pages=num_pages))
-    nothing: Any = None  # a plan: it has none
+    nothing: Any = None  # a plan, a backend: it has none
     threads = Threads(1, "1: scripted")
-    return Model(Loaded(checkpoint, nothing, tokenizer, Settings(), threads, engine))
+    return Model(Loaded(checkpoint, nothing, tokenizer, Settings(), threads, engine, nothing))

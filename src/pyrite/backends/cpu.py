@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from pyrite._native import program as native
 from pyrite.backends.base import Batch
 from pyrite.backends.lowering import Lowering, layer_offsets, matrix_names
-from pyrite.backends.packing import packed_weights
+from pyrite.backends.packing import PackedMatrix, packed_weights
 from pyrite.errors import BackendError, CapacityError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.plan import Plan
@@ -79,6 +79,8 @@ class CpuBackend:
     def __init__(self, cache: Path | None = None, files: Sequence[Path] = ()) -> None:
         self.cache = cache
         self.files = files
+        self._packed: Mapping[str, PackedMatrix] = {}
+        self._weights: Mapping[str, Tensor] | None = None  # what `_packed` was made of
 
     def prepare(
         self,
@@ -92,10 +94,20 @@ class CpuBackend:
     ) -> CpuRunner:
         """Raises BackendError, CapacityError, UnsupportedError."""
         program = self._program(plan, num_pages, max_tokens, num_threads)
-        tensors = [weights[name] for name in matrix_names(plan)]
-        matrices = packed_weights(tensors, self.cache, num_threads, self.files)
+        matrices = self._matrices(plan, weights, num_threads)
         Lowering(plan, program, matrices, weights, PLANES[precision]).lower()
         return CpuRunner(program, num_pages, max_tokens)
+
+    def _matrices(
+        self, plan: Plan, weights: Mapping[str, Tensor], num_threads: int
+    ) -> Mapping[str, PackedMatrix]:
+        """A second plan of the same weights shares what was packed for the first."""
+        names = matrix_names(plan)
+        if self._weights is not weights or not self._packed.keys() >= set(names):
+            tensors = [weights[name] for name in names]
+            self._packed = packed_weights(tensors, self.cache, num_threads, self.files)
+            self._weights = weights
+        return self._packed
 
     def _program(
         self, plan: Plan, num_pages: int, max_tokens: int, num_threads: int

@@ -24,6 +24,7 @@ VERBS = {
     "ls": ("pyrite.cli.ls", "list the models that are here"),
     "rm": ("pyrite.cli.rm", "remove a model"),
     "show": ("pyrite.cli.show", "what a model file holds, and the plan that is made of it"),
+    "embed": ("pyrite.cli.embed", "vectors of texts"),
     "tokenize": ("pyrite.cli.tokenize", "the tokens of a text"),
     "bench": ("pyrite.cli.bench", "measure speed, and the share of what the machine can do"),
     "doctor": ("pyrite.cli.doctor", "check this machine, and a model file on it"),

@@ -192,7 +192,7 @@ Op = (
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """`values[i].id == i`; `result` is the value that holds the logits (outputs, vocabulary)."""
+    """`values[i].id == i`; `result` is the value that a run gives: logits (outputs, vocabulary)."""
 
     values: tuple[Value, ...]
     ops: tuple[Op, ...]

@@ -56,9 +56,13 @@ def feed_forward(graph: GraphBuilder, config: ModelConfig, x: View, layer: int) 
     return _linear(graph, gated, name + "down", config.width, bias)
 
 
+def last_norm(graph: GraphBuilder, config: ModelConfig, x: View) -> View:
+    """Hidden states of the wanted rows."""
+    return norm(graph, config, graph.select_rows(x), "output_norm")
+
+
 def head(graph: GraphBuilder, config: ModelConfig, x: View) -> View:
-    """Logits of the wanted rows: last norm, projection to the vocabulary, softcap."""
-    x = norm(graph, config, graph.select_rows(x), "output_norm")
+    """Logits of hidden states: projection to the vocabulary, softcap."""
     if config.tied:
         logits = graph.tied_linear(x, "token_embd.weight", config.vocabulary)
     else:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Sequence
+from typing import Literal
 
 from pyrite.errors import UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.compile import compile_plan
+from pyrite.graph.eliminate import eliminate
 from pyrite.graph.fuse import PASSES
 from pyrite.graph.ops import Graph
 from pyrite.graph.plan import Plan
@@ -25,6 +27,9 @@ from pyrite.models.llama import LLAMA
 from pyrite.models.qwen import QWEN2
 from pyrite.models.tensors import check_tensors
 
+# What a plan gives for each wanted row: logits, or the state after the last norm, without the head.
+Result = Literal["logits", "hidden"]
+
 FAMILIES: dict[str, Family] = {
     "llama": LLAMA,
     "qwen2": QWEN2,
@@ -35,11 +40,15 @@ FAMILIES: dict[str, Family] = {
 }
 
 
-def build_plan(checkpoint: Checkpoint, passes: Sequence[Callable[[Graph], Graph]] = PASSES) -> Plan:
+def build_plan(
+    checkpoint: Checkpoint,
+    passes: Sequence[Callable[[Graph], Graph]] = PASSES,
+    result: Result = "logits",
+) -> Plan:
     """Raises UnsupportedError, FormatError, TensorError. Reads no weights."""
     config = read_config(checkpoint)
     builder = GraphBuilder()
-    graph = build_graph(config, builder)
+    graph = build_graph(config, builder, result)
     check_tensors(checkpoint, builder.weights, tied=config.tied)
     return compile_plan(
         graph,
@@ -57,13 +66,17 @@ def read_config(checkpoint: Checkpoint) -> ModelConfig:
     return read_hub_config(checkpoint, family)
 
 
-def build_graph(config: ModelConfig, builder: GraphBuilder) -> Graph:
+def build_graph(config: ModelConfig, builder: GraphBuilder, result: Result = "logits") -> Graph:
     """The model as written: no pass has touched it. `builder` keeps the weights it reads."""
     layer = find_family(config.architecture).layer
     x = blocks.embed(builder, config)
     for index in range(len(config.layers)):
         x = layer(builder, config, x, index)
-    return builder.finish(blocks.head(builder, config, x))
+    hidden = blocks.last_norm(builder, config, x)
+    logits = blocks.head(
+        builder, config, hidden
+    )  # always: the file's tensors are all accounted for
+    return builder.finish(logits) if result == "logits" else eliminate(builder.finish(hidden))
 
 
 def find_family(architecture: str) -> Family:
