@@ -129,6 +129,16 @@ class ReadingRunner:
     def copy_page(self, source: int, target: int) -> None:
         self.pages[target] = self.pages[source]
 
+    @property
+    def page_bytes(self) -> int:
+        return self.pages[0].nbytes
+
+    def read_page(self, page: int, out: NDArray[np.uint8]) -> None:
+        out[...] = self.pages[page].view(np.uint8)
+
+    def write_page(self, page: int, data: NDArray[np.uint8]) -> None:
+        self.pages[page] = data.view(np.int32)
+
 
 @dataclass
 class Result:

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from rows import Row, assert_close, prepare
 
+from pyrite.errors import BackendError
 from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.compile import compile_plan
@@ -134,6 +135,32 @@ def test_a_copied_page_continues_as_the_original(golden: Path, row: Row):
     runner.run(make_batch([Part(ids[::-1][:12], [0], 20)]))  # writes over the original
     logits = runner.run(make_batch([Part(ids[20:], [3, 1], 20)]))
     assert_close(logits, expected[20:], row.tolerance)
+
+
+def test_a_page_survives_as_bytes(golden: Path, row: Row):
+    """Read from one runner, written to another of the same model, continued there."""
+    folder = golden / "tiny" / "llama"
+    ids, expected = (np.load(folder / "expected.npz")[key] for key in ("ids_1", "logits_1"))
+    first, second = (prepare(row, open_checkpoint(folder), tokens=128) for _ in range(2))
+    whole = first.run(make_batch([Part(ids[:32], [2])])).copy()
+    data = np.empty(first.page_bytes, np.uint8)
+    first.read_page(2, data)
+    second.write_page(1, data)
+    logits = second.run(make_batch([Part(ids[32:], [1, 3], 32)]))
+    assert_close(np.concatenate([whole, logits]), expected, row.tolerance)
+    np.testing.assert_array_equal(logits, first.run(make_batch([Part(ids[32:], [2, 0], 32)])))
+
+
+@pytest.mark.parametrize("page", [-1, 2])
+def test_a_page_that_is_not_there_is_refused(golden: Path, row: Row, page: int):
+    runner = prepare(row, open_checkpoint(golden / "tiny" / "llama"), tokens=64)
+    data = np.zeros(runner.page_bytes, np.uint8)
+    for use in (runner.read_page, runner.write_page):
+        with pytest.raises(BackendError, match="page"):
+            use(page, data)
+        for wrong in (data[:-1], data[:1], data.view(np.int8), data[None]):
+            with pytest.raises(BackendError, match="bytes"):
+                use(0, wrong)
 
 
 def log_probabilities(logits, ids):

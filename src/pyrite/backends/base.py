@@ -45,6 +45,11 @@ class Runner(Protocol):
     num_pages: int
     max_tokens: int  # of one batch
 
+    @property
+    def page_bytes(self) -> int:
+        """Bytes of one page: keys and values of every layer, in the backend's own layout."""
+        ...
+
     def run(self, batch: Batch) -> NDArray[np.float32]:
         """Logits (outputs, vocabulary) of `batch.output_rows`.
 
@@ -54,6 +59,15 @@ class Runner(Protocol):
 
     def copy_page(self, source: int, target: int) -> None:
         """Copies one page of every layer, before a write to a page that is shared."""
+        ...
+
+    def read_page(self, page: int, out: NDArray[np.uint8]) -> None:
+        """Copies the bytes of a page to `out`, (page_bytes,). Raises BackendError."""
+        ...
+
+    def write_page(self, page: int, data: NDArray[np.uint8]) -> None:
+        """Makes a page what `read_page` gave, here or in another run of the same backend with the
+        same plan and settings. Raises BackendError."""
         ...
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.backends.base import PAGE_TOKENS, Batch
+from pyrite.backends.base import PAGE_TOKENS, Batch, Runner
 from pyrite.errors import BackendError
 from pyrite.graph.plan import Plan
 
@@ -25,6 +25,14 @@ def check_batch(batch: Batch, plan: Plan, *, num_pages: int, max_tokens: int) ->
     if (np.diff(batch.output_rows) <= 0).any():
         raise BackendError("output_rows do not ascend")
     _check_sequences(batch, num_pages)
+
+
+def check_page(runner: Runner, page: int, data: NDArray[np.uint8]) -> None:
+    """Raises BackendError unless the page is there and `data` has its size."""
+    if not 0 <= page < runner.num_pages:
+        raise BackendError(f"page {page}: must be from 0 to {runner.num_pages - 1}")
+    if data.shape != (runner.page_bytes,) or data.dtype != np.uint8:
+        raise BackendError(f"{data.dtype} {data.shape} for a page of {runner.page_bytes} bytes")
 
 
 def _check_sizes(batch: Batch, max_tokens: int) -> None:

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from pyrite._native import program as native
 from pyrite.backends.base import Batch
+from pyrite.backends.check import check_page
 from pyrite.backends.lowering import Lowering, layer_offsets, matrix_names
 from pyrite.backends.packing import PackedMatrix, packed_weights
 from pyrite.errors import BackendError, CapacityError
@@ -32,6 +33,10 @@ class CpuRunner:
         self._program = program
         self._logits = program.logits()  # (max_tokens, vocabulary)
         self.pages = program.pages()  # (num_pages, page_bytes): keys and values of every layer
+
+    @property
+    def page_bytes(self) -> int:
+        return int(self.pages.shape[1])
 
     @property
     def isa(self) -> str:
@@ -58,6 +63,14 @@ class CpuRunner:
 
     def copy_page(self, source: int, target: int) -> None:
         self._program.copy_page(source, target)
+
+    def read_page(self, page: int, out: NDArray[np.uint8]) -> None:
+        check_page(self, page, out)
+        out[...] = self.pages[page]
+
+    def write_page(self, page: int, data: NDArray[np.uint8]) -> None:
+        check_page(self, page, data)
+        self.pages[page] = data
 
     def profile(self, on: bool) -> None:
         """Switches the timing of phases on or off, and sets it back to zero."""

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pyrite.backends import meaning
 from pyrite.backends.base import PAGE_TOKENS, Batch
-from pyrite.backends.check import check_batch
+from pyrite.backends.check import check_batch, check_page
 from pyrite.backends.weights import Floats, LazyWeights
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.ops import (
@@ -76,6 +76,10 @@ class Pages:
         self.keys[target] = self.keys[source]
         self.values[target] = self.values[source]
 
+    def parts(self, page: int) -> tuple[NDArray[np.uint8], ...]:
+        """Views of the bytes of a page."""
+        return tuple(part[page].reshape(-1).view(np.uint8) for part in (self.keys, self.values))
+
 
 class ReferenceRunner:
     def __init__(self, plan: Plan, weights: LazyWeights, num_pages: int, max_tokens: int) -> None:
@@ -95,9 +99,24 @@ class ReferenceRunner:
                 step.store(op.output, OPERATIONS[type(op)](step, op))
         return step.result
 
+    @property
+    def page_bytes(self) -> int:
+        return sum(layer.keys[:1].nbytes + layer.values[:1].nbytes for layer in self.pages)
+
     def copy_page(self, source: int, target: int) -> None:
         for layer in self.pages:
             layer.copy(source, target)
+
+    def read_page(self, page: int, out: NDArray[np.uint8]) -> None:
+        check_page(self, page, out)
+        out[...] = np.concatenate([part for layer in self.pages for part in layer.parts(page)])
+
+    def write_page(self, page: int, data: NDArray[np.uint8]) -> None:
+        check_page(self, page, data)
+        start = 0
+        for part in (part for layer in self.pages for part in layer.parts(page)):
+            part[...] = data[start : start + len(part)]
+            start += len(part)
 
 
 class _Step:
