@@ -35,7 +35,9 @@ class Continuation:
         self.request = request
         self.token_ids = list(request.prompt_ids)
         self.max_length = _max_length(request, context_length)
-        self._stop_ids = _stop_ids(request.params, tokenizer)
+        self._named_stops = _named_stops(request.params, tokenizer)
+        ends = () if request.params.ignore_eos else tokenizer.stop_ids
+        self._stop_ids = frozenset((*ends, *self._named_stops))  # end the request, and are no text
         self.sampler = Sampler(
             request.params,
             request.prompt_ids,
@@ -91,7 +93,8 @@ class Continuation:
             text=text,
             logprobs=() if logprobs is None else (logprobs,),
             finish_reason=reason,
-            usage=self._usage() if reason else None,
+            stopped_by=self._detokenizer.stopped_by or self._named_stops.get(token_id),
+            usage=self._usage() if reason or self.num_sampled == 1 else None,
             timings=self._timings() if reason else None,
         )
 
@@ -121,12 +124,12 @@ def _max_length(request: Request, context_length: int) -> int:
     return min(context_length, len(request.prompt_ids) + request.params.max_tokens)
 
 
-def _stop_ids(params: SamplingParams, tokenizer: Tokenizer) -> frozenset[int]:
-    """Ids that end the request and are no text; a stop string may spell a control token."""
-    ends = () if params.ignore_eos else tokenizer.stop_ids
-    spelled = (tokenizer.control_id(text) for text in params.stop)
-    named = (token_id for token_id in spelled if token_id is not None)
-    return frozenset((*ends, *params.stop_token_ids, *named))
+def _named_stops(params: SamplingParams, tokenizer: Tokenizer) -> dict[int, str | int]:
+    """Ids that the parameters end the request at, and what named each: a stop string may spell a
+    control token."""
+    spelled = ((tokenizer.control_id(text), text) for text in params.stop)
+    named: dict[int, str | int] = {token_id: token_id for token_id in params.stop_token_ids}
+    return named | {token_id: text for token_id, text in spelled if token_id is not None}
 
 
 def _breaker_ids(params: SamplingParams, tokenizer: Tokenizer) -> tuple[int, ...]:

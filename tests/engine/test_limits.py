@@ -59,6 +59,32 @@ def test_a_stop_string_that_is_a_control_token() -> None:
     assert (result.text, result.last.finish_reason) == ("yes", "stop")
 
 
+@pytest.mark.parametrize(
+    ("params", "stopped_by"),
+    [
+        ({}, None),  # the model's own end
+        ({"stop": ["d", "bcd", "bc"]}, "bc"),  # begins first, and is whole first
+        ({"stop_token_ids": [ord("c"), ord("d")]}, ord("c")),
+        ({"stop": ["<marker>"]}, "<marker>"),
+        ({"stop_token_ids": [EOS]}, EOS),  # the model's own end, and asked for by name
+        ({"stop": ["bc"], "include_stop": True}, "bc"),
+        ({"max_tokens": 2, "stop": ["bcd"]}, None),  # cut off inside a stop string
+    ],
+)
+def test_what_ended_the_request_is_told(params: dict[str, Any], stopped_by: object) -> None:
+    end = MARKER if "<marker>" in params.get("stop", ()) else EOS
+    result = answer([*b"abcd", end], **params)
+    assert result.last.stopped_by == stopped_by
+    assert [delta.stopped_by for delta in result.deltas[:-1]] == [None] * (len(result.deltas) - 1)
+
+
+def test_usage_comes_with_the_first_token_and_the_last() -> None:
+    result = answer(b"abcd", max_tokens=4)
+    counts = [delta.usage and delta.usage.completion_tokens for delta in result.deltas]
+    assert counts == [1, None, None, 4]
+    assert answer(b"a", max_tokens=1).last.usage is not None
+
+
 def test_min_tokens_holds_back_every_way_to_stop() -> None:
     logits = script("q:", [EOS] * 8)
     result = alone(request("a", "q:", min_tokens=5, max_tokens=30), logits)

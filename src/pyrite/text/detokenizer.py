@@ -13,7 +13,7 @@ from pyrite.text.tokenizer import Tokenizer
 
 
 class Detokenizer:
-    """The text of one answer. `stopped` is set once a stop string has ended it.
+    """The text of one answer. `stopped_by` is the stop string that has ended it.
 
     Of stop strings the one that begins first wins, and of those that begin together the shortest;
     text that may yet become one is held back. None is looked for before `min_tokens` tokens.
@@ -29,7 +29,7 @@ class Detokenizer:
         skip_special: bool = True,
         min_tokens: int = 0,
     ) -> None:
-        self.stopped = False
+        self.stopped_by: str | None = None
         self._tokenizer = tokenizer
         self._stop = sorted(stop, key=len)
         self._include_stop = include_stop
@@ -37,6 +37,10 @@ class Detokenizer:
         self._unarmed = min_tokens  # tokens to come before stop strings count
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._held = ""  # text that has not been given out
+
+    @property
+    def stopped(self) -> bool:
+        return self.stopped_by is not None
 
     def push(self, token_id: int) -> str:
         """The text that is certain now, which may be empty."""
@@ -61,19 +65,22 @@ class Detokenizer:
 
     def _search(self, *, final: bool) -> str:
         """Gives out what lies before the first stop string, whole or (unless final) begun."""
-        whole, length = self._first_whole()
+        whole, text = self._first_whole()
         begun = len(self._held) if final else self._first_begun()
         if begun < whole or whole == len(self._held):
             return self._give(min(begun, whole))
-        self.stopped = True
-        given = self._give(whole + (length if self._include_stop else 0))
+        self.stopped_by = text
+        given = self._give(whole + (len(text) if self._include_stop else 0))
         self._held = ""
         return given
 
-    def _first_whole(self) -> tuple[int, int]:
-        """Where the first whole stop string begins, and its length; at the end when none does."""
-        places = ((self._held.find(text), len(text)) for text in self._stop)
-        return min((place for place in places if place[0] >= 0), default=(len(self._held), 0))
+    def _first_whole(self) -> tuple[int, str]:
+        """Where the first whole stop string begins, and which it is; at the end when none does."""
+        places = ((self._held.find(text), text) for text in self._stop)
+        found = [place for place in places if place[0] >= 0]
+        return min(
+            found, key=lambda place: (place[0], len(place[1])), default=(len(self._held), "")
+        )
 
     def _first_begun(self) -> int:
         """Where the first stop string begins that the end of the text cuts off, or the end."""
