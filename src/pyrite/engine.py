@@ -76,6 +76,17 @@ class Engine:
         deltas = [self._commit(*pair) for pair in zip(slices, outcomes, strict=True)]
         return [delta for delta in deltas if delta is not None]
 
+    def counters(self) -> dict[str, float]:
+        """What an operator watches, under short names; counted since the start or as it is now."""
+        scheduler = self.scheduler
+        return {
+            "waiting": len(scheduler.waiting),
+            "running": len(scheduler.running),
+            "pages": scheduler.pool.num_pages,
+            "free_pages": scheduler.pool.num_free,
+            "preemptions": scheduler.num_preemptions,
+        }
+
     def check(self) -> None:
         """Asserts what holds between any two steps."""
         self.scheduler.check()

@@ -26,13 +26,12 @@ from pyrite.config import Settings
 from pyrite.driver import Driver
 from pyrite.embedding import Embedder, EmbeddingRequest
 from pyrite.errors import ParameterError
-from pyrite.loading import Loaded, find_model, load_engine
+from pyrite.loading import Loaded, find_model, load_engine, make_template
 from pyrite.logits import all_logits
 from pyrite.request import Request
 from pyrite.sampling.params import SamplingParams
 from pyrite.stream import Stream
 from pyrite.text.chat import encode_chat
-from pyrite.text.template import ChatTemplate
 
 Prompt = str | Sequence[int]
 Message = Mapping[str, Any]
@@ -89,7 +88,7 @@ class Model:
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
         self.tokenizer = loaded.tokenizer
-        self.template = _template(loaded)
+        self.template = make_template(loaded.checkpoint, loaded.tokenizer)
         self._driver = Driver(loaded.engine)
         self._embedding = threading.Lock()  # one call of `embed` at a time
         self._numbers = itertools.count()  # of requests
@@ -323,15 +322,3 @@ def _finish(stream: Stream) -> Completion:
 def _listed(ids: NDArray[np.int32]) -> list[int]:
     listed: list[int] = ids.tolist()
     return listed
-
-
-def _template(loaded: Loaded) -> ChatTemplate | None:
-    source, tokenizer = loaded.checkpoint.chat_template, loaded.tokenizer
-    if source is None:
-        return None
-    eos_id = next(iter(tokenizer.eos_ids), None)
-    return ChatTemplate(
-        source,
-        bos_token="" if tokenizer.bos_id is None else tokenizer.token_text(tokenizer.bos_id),
-        eos_token="" if eos_id is None else tokenizer.token_text(eos_id),
-    )

@@ -25,6 +25,7 @@ from pyrite.models.estimate import estimate_memory, kv_bytes_per_token, require_
 from pyrite.models.registry import build_plan
 from pyrite.scheduler import pages_for
 from pyrite.text.ids_only import IdsOnly
+from pyrite.text.template import ChatTemplate
 from pyrite.text.tokenizer import Tokenizer
 
 DEFAULT_CONTEXT = 8192  # tokens, unless asked for: what a model can do may be far more
@@ -83,6 +84,18 @@ def make_tokenizer(checkpoint: Checkpoint, plan: Plan) -> Tokenizer:
     if checkpoint.tokenizer is None and checkpoint.format == "safetensors":
         return IdsOnly(plan.vocabulary, end_ids(checkpoint.metadata))
     return Tokenizer.from_data(require_tokenizer(checkpoint))
+
+
+def make_template(checkpoint: Checkpoint, tokenizer: Tokenizer) -> ChatTemplate | None:
+    """None for a model that continues text."""
+    if checkpoint.chat_template is None:
+        return None
+    eos_id = next(iter(tokenizer.eos_ids), None)
+    return ChatTemplate(
+        checkpoint.chat_template,
+        bos_token="" if tokenizer.bos_id is None else tokenizer.token_text(tokenizer.bos_id),
+        eos_token="" if eos_id is None else tokenizer.token_text(eos_id),
+    )
 
 
 def end_ids(config: Mapping[str, Any]) -> tuple[int, ...]:

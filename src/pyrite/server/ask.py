@@ -67,9 +67,13 @@ Ask = ChatAsk | TextAsk
 
 @dataclass(frozen=True, slots=True)
 class Started:
-    """The prompt has been computed; comes once, before every `Part`. `usage` has no answer yet."""
+    """A prompt has been computed; comes once an ask, before every `Part` of its choices.
+
+    `usage` has no answer yet; `choice` is the first one of the ask.
+    """
 
     usage: Usage
+    choice: int = 0
     prompt_ids: tuple[int, ...] = ()
     prompt_logprobs: tuple[PositionLogprobs | None, ...] = ()
     miss: PrefixMiss | None = None

@@ -1,0 +1,101 @@
+"""Serves a model over HTTP: OpenAI's, Anthropic's and Ollama's dialects, and a page to chat in.
+
+Listens on loopback unless told otherwise. SIGTERM or Ctrl-C lets streams end; a second ends them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import logging
+import os
+import sys
+from pathlib import Path
+
+from pyrite.cli import options as shared
+from pyrite.cli.models import DEFAULT_MODEL, find_model
+from pyrite.cli.terminal import this_terminal
+from pyrite.config import Settings
+from pyrite.server.settings import ServerSettings
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("model", metavar="MODEL", nargs="?", default=DEFAULT_MODEL)
+    group = parser.add_argument_group("serving")
+    group.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    group.add_argument("--port", type=int, default=8000, help="0: any free one (8000)")
+    group.add_argument("--name", help="the model's name for clients (default: as MODEL is given)")
+    group.add_argument(
+        "--alias",
+        action="append",
+        default=[],
+        help="another name of the model; may be given several times; '*' is any name",
+    )
+    group.add_argument(
+        "--api-key",
+        action="append",
+        default=[],
+        metavar="KEY",
+        help="ask clients for this key; may be given several times (or PYRITE_API_KEY)",
+    )
+    group.add_argument(
+        "--allow-public-without-key",
+        action="store_true",
+        help="listen on a public address although nobody is asked for a key",
+    )
+    group.add_argument(
+        "--drain-seconds", type=float, default=30.0, help="that streams may take to end (30)"
+    )
+    group.add_argument("--max-batch-tokens", type=int, default=512, help="tokens of a step (512)")
+    group.add_argument("--kv-bytes", type=int, help="memory for keys and values of all requests")
+    shared.add_loading(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    logging.basicConfig(
+        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
+    )
+    server_settings = ServerSettings(
+        host=options.host,
+        port=options.port,
+        aliases=tuple(options.alias),
+        keys=keys(options.api_key),
+        allow_public_without_key=options.allow_public_without_key,
+        drain_seconds=options.drain_seconds,
+    )
+    settings = Settings(
+        context=options.context,
+        threads=options.threads,
+        precision=options.precision,
+        backend=options.backend,
+        max_batch_tokens=options.max_batch_tokens,
+        kv_bytes=options.kv_bytes,
+    )
+    path = find_model(options.model, this_terminal())
+
+    from pyrite.server.link import EngineLink
+
+    link = EngineLink(path, settings)
+    engine = link.spawn()  # it loads while the imports below go on
+
+    from pyrite.server.run import listen, serve
+
+    listener = listen(server_settings.host, server_settings.port)
+    logging.getLogger("uvicorn").setLevel(logging.WARNING)
+    return serve(link, engine, listener, name_of(options), server_settings, say)
+
+
+def keys(given: list[str]) -> tuple[str, ...]:
+    """Of the command line, which a list of processes shows, and of PYRITE_API_KEY."""
+    from_environment = os.environ.get("PYRITE_API_KEY")
+    return tuple(given) + ((from_environment,) if from_environment else ())
+
+
+def name_of(options: argparse.Namespace) -> str:
+    """A path's last part without its ending; any other model as it was called."""
+    path = Path(options.model)
+    given = path.stem if path.exists() else str(options.model)
+    return str(options.name or given)
+
+
+def say(text: str) -> None:
+    print(f"pyrite: {text}", file=sys.stderr, flush=True)

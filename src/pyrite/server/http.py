@@ -1,0 +1,179 @@
+"""Requests and responses as plain ASGI: a body with a limit, JSON, and streams that end well.
+
+A stream's first chunk is made before its status is sent, so that what fails early is a clear
+status and not a broken stream; a client that goes away ends the work within a step; one that reads
+too slowly is given up. Knows no dialect.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from pyrite.server.errors import HttpError, is_bug, status_of
+
+Scope = dict[str, Any]
+Receive = Callable[[], Awaitable[dict[str, Any]]]
+Send = Callable[[dict[str, Any]], Awaitable[None]]
+Headers = Sequence[tuple[bytes, bytes]]
+
+SLOW_READER_SECONDS = 60.0  # that a write may take before its client is given up
+MAX_BODY_BYTES = 16 * 2**20
+logger = logging.getLogger("pyrite.server")
+
+
+class ClientGone(Exception):  # noqa: N818 - an event, not a fault
+    """Nobody is there to read an answer."""
+
+
+class Reply(Protocol):
+    """What one request is answered with. Made by a dialect."""
+
+    media_type: str
+    headers: Headers
+
+    def chunks(self) -> AsyncGenerator[bytes, None]:
+        """The body, piece by piece; one piece where it is not streamed."""
+        ...
+
+    @property
+    def streams(self) -> bool: ...
+
+    def failure(self, error: BaseException) -> bytes:
+        """What ends a stream that fails after its beginning."""
+        ...
+
+
+class Envelope(Protocol):
+    """How a dialect tells an error: its JSON."""
+
+    def __call__(self, error: BaseException, status: int) -> bytes: ...
+
+
+async def read_body(receive: Receive, limit: int = MAX_BODY_BYTES) -> bytes:
+    """Raises HttpError 413 beyond `limit` bytes, ClientGone."""
+    parts = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise ClientGone
+        part = message.get("body", b"")
+        size += len(part)
+        if size > limit:
+            raise HttpError(
+                413, "body_too_large", f"the body has more than the limit of {limit} bytes"
+            )
+        parts.append(part)
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+async def send_bytes(
+    send: Send,
+    status: int,
+    body: bytes,
+    *,
+    media_type: str = "application/json",
+    headers: Headers = (),
+) -> None:
+    start = [
+        (b"content-type", media_type.encode()),
+        (b"content-length", str(len(body)).encode()),
+        *headers,
+    ]
+    await send({"type": "http.response.start", "status": status, "headers": start})
+    await send({"type": "http.response.body", "body": body})
+
+
+async def send_error(send: Send, error: BaseException, envelope: Envelope) -> None:
+    status = status_of(error)
+    headers = []
+    if isinstance(error, HttpError) and error.retry_after is not None:
+        headers.append((b"retry-after", str(max(1, round(error.retry_after))).encode()))
+    if is_bug(error):
+        logger.error("a request failed: %s", type(error).__name__, exc_info=error)
+    await send_bytes(send, status, envelope(error, status), headers=headers)
+
+
+async def _gone(receive: Receive) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+@dataclass(frozen=True, slots=True)
+class Endpoint:
+    """An ASGI application of one route: reads a body, makes a reply, sends it."""
+
+    reply: Callable[[Scope, bytes], Awaitable[Reply]]
+    envelope: Envelope
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        try:
+            body = await read_body(receive)
+            await self._answer(scope, body, receive, send)
+        except ClientGone:
+            return
+        except Exception as error:
+            await send_error(send, error, self.envelope)
+
+    async def _answer(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
+        """Answers, unless the client goes away first: then all is cancelled."""
+        work = asyncio.ensure_future(self._respond(scope, body, send))
+        watch = asyncio.ensure_future(_gone(receive))
+        try:
+            await asyncio.wait([work, watch], return_when=asyncio.FIRST_COMPLETED)
+            if not work.done():
+                raise ClientGone
+            await work
+        finally:
+            for task in (work, watch):
+                task.cancel()
+            with contextlib.suppress(asyncio.CancelledError, Exception):
+                await work
+
+    async def _respond(self, scope: Scope, body: bytes, send: Send) -> None:
+        reply = await self.reply(scope, body)
+        async with aclosing(reply.chunks()) as chunks:
+            first = await anext(chunks)
+            if reply.streams:
+                await stream(send, reply, first, chunks)
+            else:
+                await send_bytes(
+                    send, 200, first, media_type=reply.media_type, headers=reply.headers
+                )
+
+
+async def stream(send: Send, reply: Reply, first: bytes, rest: AsyncGenerator[bytes, None]) -> None:
+    headers = [
+        (b"content-type", reply.media_type.encode()),
+        (b"cache-control", b"no-cache"),
+        (b"x-accel-buffering", b"no"),
+        *reply.headers,
+    ]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await _write(send, first)
+    try:
+        async for chunk in rest:
+            await _write(send, chunk)
+    except (ClientGone, asyncio.CancelledError):
+        raise
+    except Exception as error:
+        if is_bug(error):
+            logger.error("a stream failed: %s", type(error).__name__, exc_info=error)
+        await _write(send, reply.failure(error))
+    await send({"type": "http.response.body", "body": b""})
+
+
+async def _write(send: Send, chunk: bytes) -> None:
+    try:
+        async with asyncio.timeout(SLOW_READER_SECONDS):
+            await send({"type": "http.response.body", "body": chunk, "more_body": True})
+    except TimeoutError:
+        logger.warning("a client read nothing for %.0f s and is given up", SLOW_READER_SECONDS)
+        raise ClientGone from None

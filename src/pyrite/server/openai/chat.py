@@ -1,0 +1,343 @@
+"""POST /v1/chat/completions: JSON to a ChatAsk, events to JSON or chunks."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from pyrite.errors import ParameterError
+from pyrite.request import PositionLogprobs, PrefixMiss, Usage
+from pyrite.sampling.params import SamplingParams
+from pyrite.server.ask import ChatAsk, Ended, Event, NamedTool, Part, Started, ToolChoice
+from pyrite.server.decoding import converted, json_object
+from pyrite.server.errors import status_of
+from pyrite.server.http import Headers
+from pyrite.server.openai.errors import description
+from pyrite.server.openai.sampling import Sampling, params_of
+from pyrite.server.service import Service
+from pyrite.text.answer import CallArguments, CallStart, Content, Piece, Reasoning
+from pyrite.text.tokenizer import Tokenizer
+
+MAX_CHOICES = 128
+MAX_TOP_LOGPROBS = 20
+LOWEST_LOGPROB = -9999.0  # what JSON says where a token was impossible
+TEMPLATE_OPTIONS = ("enable_thinking", "thinking", "reasoning_effort", "documents", "date_string")
+
+
+class StreamOptions(msgspec.Struct, kw_only=True):
+    include_usage: bool = False
+    continuous_usage_stats: bool = False
+
+
+class ChatRequest(Sampling, kw_only=True):
+    messages: list[dict[str, Any]]
+    model: str | None = None
+    stream: bool = False
+    stream_options: StreamOptions = msgspec.field(default_factory=StreamOptions)
+    max_completion_tokens: int | None = None
+    n: int = 1
+    logprobs: bool = False
+    top_logprobs: int | None = None
+    tools: list[dict[str, Any]] = msgspec.field(default_factory=list)
+    tool_choice: str | dict[str, Any] | None = None
+    parallel_tool_calls: bool = True
+    chat_template_kwargs: dict[str, Any] = msgspec.field(default_factory=dict)
+    reasoning_effort: str | None = None
+    continue_final_message: bool = False
+    priority: int = 0
+    cache_salt: str = ""
+    explain_cache: bool = False
+    return_token_ids: bool = False
+
+
+def ask_of(request: ChatRequest) -> ChatAsk:
+    """Raises ParameterError."""
+    if not 1 <= request.n <= MAX_CHOICES:
+        raise ParameterError("n", request.n, f"a whole number from 1 to {MAX_CHOICES}")
+    if not request.messages:
+        raise ParameterError("messages", [], "at least one message")
+    return ChatAsk(
+        request.messages,
+        params(request),
+        tools=request.tools,
+        tool_choice=choice_of(request.tool_choice, bool(request.tools)),
+        parallel_tool_calls=request.parallel_tool_calls,
+        n=request.n,
+        continue_final_message=request.continue_final_message,
+        template_options=template_options(request),
+        priority=request.priority,
+        cache_salt=request.cache_salt,
+        explain_cache=request.explain_cache,
+    )
+
+
+def params(request: ChatRequest) -> SamplingParams:
+    fields = request.given()
+    if request.max_completion_tokens is not None:
+        fields["max_tokens"] = request.max_completion_tokens
+    top = request.top_logprobs
+    if top is not None and not 0 <= top <= MAX_TOP_LOGPROBS:
+        raise ParameterError("top_logprobs", top, f"a whole number from 0 to {MAX_TOP_LOGPROBS}")
+    if top is not None and not request.logprobs:
+        raise ParameterError("top_logprobs", top, "absent unless logprobs is true")
+    if request.logprobs:
+        fields["logprobs"] = top or 0
+    return params_of(fields)
+
+
+def choice_of(given: str | dict[str, Any] | None, has_tools: bool) -> ToolChoice:
+    """Raises ParameterError."""
+    if given is None:
+        return "auto" if has_tools else "none"
+    if given in ("none", "auto", "required"):
+        return given  # type: ignore[return-value]
+    if isinstance(given, dict):
+        function = given.get("function")
+        name = function.get("name") if isinstance(function, dict) else None
+        if given.get("type", "function") == "function" and isinstance(name, str):
+            return NamedTool(name)
+    limit = '"none", "auto", "required", or {"type": "function", "function": {"name": ...}}'
+    raise ParameterError("tool_choice", given, limit)
+
+
+def template_options(request: ChatRequest) -> dict[str, Any]:
+    for name in request.chat_template_kwargs:
+        if name not in TEMPLATE_OPTIONS:
+            limit = f"with keys of {', '.join(TEMPLATE_OPTIONS)}"
+            raise ParameterError("chat_template_kwargs", name, limit)
+    options = dict(request.chat_template_kwargs)
+    if request.reasoning_effort is not None:
+        options.setdefault("reasoning_effort", request.reasoning_effort)
+        if request.reasoning_effort == "none":
+            options.setdefault("enable_thinking", False)
+    return options
+
+
+@dataclass(slots=True)
+class ChatReply:
+    """One request's answer, whole or as chunks."""
+
+    service: Service
+    request: ChatRequest
+    ask: ChatAsk
+    tenant: str
+    answer_id: str
+    headers: Headers = ()
+    media_type: str = "application/json"
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def __post_init__(self) -> None:
+        if self.request.stream:
+            self.media_type = "text/event-stream; charset=utf-8"
+
+    @property
+    def streams(self) -> bool:
+        return self.request.stream
+
+    def failure(self, error: BaseException) -> bytes:
+        return event({"error": description(error, status_of(error))})
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self.service.answer([self.ask], self.tenant)) as events:
+            if self.request.stream:
+                async for chunk in self._streamed(events):
+                    yield chunk
+            else:
+                yield await self._whole(events)
+
+    async def _streamed(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, None]:
+        usages: list[Usage] = []
+        miss: PrefixMiss | None = None
+        async for happened in events:
+            if isinstance(happened, Started):
+                miss = happened.miss
+                for number in range(self.request.n):
+                    yield self._chunk(number, {"role": "assistant", "content": ""})
+            elif isinstance(happened, Part):
+                chunk = self._part(happened)
+                if chunk:
+                    yield chunk
+            else:
+                usages.append(happened.usage)
+                yield self._end(happened, miss)
+        if self.request.stream_options.include_usage:
+            yield event(self._shell([]) | {"usage": usage_of(usages)})
+        yield b"data: [DONE]\n\n"
+
+    def _part(self, part: Part) -> bytes:
+        logprobs = self._logprobs(part.logprobs)
+        deltas = deltas_of(part.pieces)
+        if not deltas and logprobs:
+            deltas = [{"content": ""}]
+        extra: dict[str, Any] = {}
+        if self.request.return_token_ids:
+            extra["token_ids"] = part.token_ids
+        chunks = []
+        for position, delta in enumerate(deltas):
+            first = position == 0
+            chunks.append(
+                self._chunk(part.choice, delta, logprobs if first else None, extra if first else {})
+            )
+        return b"".join(chunks)
+
+    def _end(self, ended: Ended, miss: PrefixMiss | None) -> bytes:
+        extra: dict[str, Any] = {"finish_reason": ended.reason, "stop_reason": ended.stopped_by}
+        chunk = self._shell([{"index": ended.choice, "delta": {}, "logprobs": None, **extra}])
+        if miss is not None:
+            chunk["cache_miss"] = miss
+        return event(chunk)
+
+    def _chunk(
+        self,
+        number: int,
+        delta: dict[str, Any],
+        logprobs: dict[str, Any] | None = None,
+        extra: Mapping[str, Any] = {},
+    ) -> bytes:
+        choice = {"index": number, "delta": delta, "logprobs": logprobs, "finish_reason": None}
+        return event(self._shell([{**choice, **extra}]))
+
+    def _shell(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "id": self.answer_id,
+            "object": "chat.completion.chunk" if self.request.stream else "chat.completion",
+            "created": self.created,
+            "model": self.service.card.name,
+            "choices": choices,
+        }
+
+    async def _whole(self, events: AsyncGenerator[Event, None]) -> bytes:
+        messages = [Message() for _ in range(self.request.n)]
+        usages: list[Usage] = []
+        reply = self._shell([])
+        async for happened in events:
+            if isinstance(happened, Started):
+                if happened.miss is not None:
+                    reply["cache_miss"] = happened.miss
+            elif isinstance(happened, Part):
+                messages[happened.choice].add(happened)
+            else:
+                usages.append(happened.usage)
+                messages[happened.choice].end = happened
+        reply["choices"] = [self._choice(number, one) for number, one in enumerate(messages)]
+        reply["usage"] = usage_of(usages)
+        return msgspec.json.encode(reply)
+
+    def _choice(self, number: int, message: Message) -> dict[str, Any]:
+        assert message.end is not None
+        choice: dict[str, Any] = {
+            "index": number,
+            "message": message.as_dict(),
+            "logprobs": self._logprobs(tuple(message.logprobs)),
+            "finish_reason": message.end.reason,
+            "stop_reason": message.end.stopped_by,
+        }
+        if self.request.return_token_ids:
+            choice["token_ids"] = message.token_ids
+        return choice
+
+    def _logprobs(self, entries: tuple[PositionLogprobs, ...]) -> dict[str, Any] | None:
+        if not self.request.logprobs:
+            return None
+        tokenizer = self.service.prompts.tokenizer
+        return {"content": [position_of(entry, tokenizer) for entry in entries], "refusal": None}
+
+
+class Message:
+    """An assistant's message while it is put together."""
+
+    def __init__(self) -> None:
+        self.content: list[str] = []
+        self.reasoning: list[str] = []
+        self.calls: list[dict[str, Any]] = []
+        self.logprobs: list[PositionLogprobs] = []
+        self.token_ids: list[int] = []
+        self.end: Ended | None = None
+
+    def add(self, part: Part) -> None:
+        self.logprobs += part.logprobs
+        self.token_ids += part.token_ids
+        for piece in part.pieces:
+            if isinstance(piece, Content):
+                self.content.append(piece.text)
+            elif isinstance(piece, Reasoning):
+                self.reasoning.append(piece.text)
+            elif isinstance(piece, CallStart):
+                function = {"name": piece.name, "arguments": ""}
+                self.calls.append({"id": piece.call_id, "type": "function", "function": function})
+            else:
+                self.calls[piece.index]["function"]["arguments"] += piece.text
+
+    def as_dict(self) -> dict[str, Any]:
+        content = "".join(self.content)
+        message: dict[str, Any] = {
+            "role": "assistant",
+            "content": None if self.calls and not content else content,
+            "refusal": None,
+        }
+        if self.reasoning:
+            message["reasoning_content"] = message["reasoning"] = "".join(self.reasoning)
+        if self.calls:
+            message["tool_calls"] = self.calls
+        return message
+
+
+def deltas_of(pieces: tuple[Piece, ...]) -> list[dict[str, Any]]:
+    return [delta_of(piece) for piece in pieces]
+
+
+def delta_of(piece: Piece) -> dict[str, Any]:
+    if isinstance(piece, Content):
+        return {"content": piece.text}
+    if isinstance(piece, Reasoning):
+        return {"reasoning_content": piece.text, "reasoning": piece.text}
+    if isinstance(piece, CallStart):
+        function = {"name": piece.name, "arguments": ""}
+        call = {"index": piece.index, "id": piece.call_id, "type": "function", "function": function}
+        return {"tool_calls": [call]}
+    assert isinstance(piece, CallArguments), piece
+    return {"tool_calls": [{"index": piece.index, "function": {"arguments": piece.text}}]}
+
+
+def usage_of(usages: list[Usage]) -> dict[str, Any]:
+    """Of all choices of one prompt: the prompt counts once."""
+    prompt = max((usage.prompt_tokens for usage in usages), default=0)
+    cached = min((usage.cached_tokens for usage in usages), default=0)
+    completion = sum(usage.completion_tokens for usage in usages)
+    return {
+        "prompt_tokens": prompt,
+        "completion_tokens": completion,
+        "total_tokens": prompt + completion,
+        "prompt_tokens_details": {"cached_tokens": cached},
+    }
+
+
+def position_of(entry: PositionLogprobs, tokenizer: Tokenizer) -> dict[str, Any]:
+    top = [token_of(one.token_id, one.logprob, tokenizer) for one in entry.top]
+    own = token_of(entry.token.token_id, entry.token.logprob, tokenizer)
+    return {**own, "top_logprobs": top}
+
+
+def token_of(token_id: int, logprob: float, tokenizer: Tokenizer) -> dict[str, Any]:
+    raw = tokenizer.token_bytes(token_id)
+    return {
+        "token": raw.decode(errors="replace"),
+        "logprob": max(logprob, LOWEST_LOGPROB),
+        "bytes": list(raw),
+    }
+
+
+def event(value: Any) -> bytes:
+    return b"data: " + msgspec.json.encode(value) + b"\n\n"
+
+
+async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -> ChatReply:
+    """Raises RequestError, HttpError."""
+    request = converted(json_object(body), ChatRequest)
+    service.card.check(request.model)
+    return ChatReply(service, request, ask_of(request), tenant, answer_id)

@@ -1,0 +1,303 @@
+"""POST /v1/completions: texts or token ids, continued; with echo, best_of and log-probabilities."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import aclosing
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from pyrite.errors import ParameterError
+from pyrite.request import PositionLogprobs, TokenLogprob
+from pyrite.sampling.params import SamplingParams
+from pyrite.server.ask import Ended, Event, Part, Started, TextAsk
+from pyrite.server.decoding import converted, json_object
+from pyrite.server.errors import status_of
+from pyrite.server.http import Headers
+from pyrite.server.openai.chat import (
+    LOWEST_LOGPROB,
+    MAX_CHOICES,
+    StreamOptions,
+    event,
+    usage_of,
+)
+from pyrite.server.openai.errors import description
+from pyrite.server.openai.sampling import Sampling, params_of
+from pyrite.server.service import Service
+from pyrite.text.answer import Content
+from pyrite.text.tokenizer import Tokenizer
+
+DEFAULT_MAX_TOKENS = 16  # as OpenAI's reference has it
+MAX_LOGPROBS = 5
+MAX_PROMPTS = 256
+MAX_ANSWERS = 256  # prompts times best_of
+
+
+class CompletionRequest(Sampling, kw_only=True):
+    prompt: str | list[Any]
+    model: str | None = None
+    stream: bool = False
+    stream_options: StreamOptions = msgspec.field(default_factory=StreamOptions)
+    n: int = 1
+    best_of: int | None = None
+    echo: bool = False
+    suffix: str | None = None
+    logprobs: int | None = None
+    prompt_logprobs: int | None = None
+    priority: int = 0
+    cache_salt: str = ""
+    explain_cache: bool = False
+    return_token_ids: bool = False
+
+
+def asks_of(request: CompletionRequest) -> list[TextAsk]:
+    """One ask a prompt. Raises ParameterError."""
+    best_of = request.n if request.best_of is None else request.best_of
+    if not 1 <= request.n <= MAX_CHOICES:
+        raise ParameterError("n", request.n, f"a whole number from 1 to {MAX_CHOICES}")
+    if not request.n <= best_of <= MAX_CHOICES:
+        raise ParameterError("best_of", best_of, f"a whole number from n to {MAX_CHOICES}")
+    if request.stream and best_of > request.n:
+        raise ParameterError("best_of", best_of, "n where the answer is streamed")
+    prompts = prompts_of(request.prompt)
+    if len(prompts) * best_of > MAX_ANSWERS:
+        limit = f"such that prompts times best_of are at most {MAX_ANSWERS}"
+        raise ParameterError("n", request.n, limit)
+    asked = params(request, ranked=best_of > request.n)
+    return [
+        TextAsk(
+            prompt,
+            asked,
+            suffix=request.suffix,
+            n=request.n,
+            best_of=best_of,
+            priority=request.priority,
+            cache_salt=request.cache_salt,
+            explain_cache=request.explain_cache,
+        )
+        for prompt in prompts
+    ]
+
+
+def params(request: CompletionRequest, *, ranked: bool) -> SamplingParams:
+    fields = {"max_tokens": DEFAULT_MAX_TOKENS, **request.given()}
+    if request.logprobs is not None and not 0 <= request.logprobs <= MAX_LOGPROBS:
+        raise ParameterError(
+            "logprobs", request.logprobs, f"a whole number from 0 to {MAX_LOGPROBS}"
+        )
+    fields["logprobs"] = 0 if ranked and request.logprobs is None else request.logprobs
+    return params_of(fields)
+
+
+def prompts_of(given: str | list[Any]) -> list[str | tuple[int, ...]]:
+    """A text, token ids, or a list of either. Raises ParameterError."""
+    if isinstance(given, str):
+        return [given]
+    if is_ids(given):
+        return [tuple(given)]
+    prompts = [tuple(one) if is_ids(one) else one for one in given]
+    if not prompts or any(one == () for one in prompts):
+        raise ParameterError("prompt", given, "not empty")
+    if not all(isinstance(one, (str, tuple)) for one in prompts):
+        raise ParameterError("prompt", given, "a text, token ids, or a list of texts or of ids")
+    if len(prompts) > MAX_PROMPTS:
+        raise ParameterError("prompt", f"{len(prompts)} prompts", f"at most {MAX_PROMPTS}")
+    return prompts
+
+
+def is_ids(value: Any) -> bool:
+    return (
+        isinstance(value, list)
+        and len(value) > 0
+        and all(isinstance(one, int) and not isinstance(one, bool) for one in value)
+    )
+
+
+@dataclass(slots=True)
+class CompletionReply:
+    """One request's answers, whole or as chunks."""
+
+    service: Service
+    request: CompletionRequest
+    asks: list[TextAsk]
+    tenant: str
+    answer_id: str
+    headers: Headers = ()
+    media_type: str = "application/json"
+    created: int = field(default_factory=lambda: int(time.time()))
+
+    def __post_init__(self) -> None:
+        if self.request.stream:
+            self.media_type = "text/event-stream; charset=utf-8"
+
+    @property
+    def streams(self) -> bool:
+        return self.request.stream
+
+    def failure(self, error: BaseException) -> bytes:
+        return event({"error": description(error, status_of(error))})
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        async with aclosing(self.service.answer(self.asks, self.tenant)) as events:
+            if self.request.stream:
+                async for chunk in self._streamed(events):
+                    yield chunk
+            else:
+                yield await self._whole(events)
+
+    async def _streamed(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, None]:
+        texts = self._texts()
+        ended: list[Ended] = []
+        async for happened in events:
+            if isinstance(happened, Started):
+                texts[happened.choice].start(happened)
+                for number in range(happened.choice, happened.choice + self.request.n):
+                    texts[number].start(happened)
+                    if self.request.echo:
+                        yield self._chunk(number, texts[number].take(self.request.logprobs))
+            elif isinstance(happened, Part):
+                text = texts[happened.choice]
+                text.add(happened)
+                yield self._chunk(happened.choice, text.take(self.request.logprobs))
+            else:
+                ended.append(happened)
+                last = {"text": "", "logprobs": None, "finish_reason": happened.reason}
+                yield self._chunk(happened.choice, {**last, "stop_reason": happened.stopped_by})
+        if self.request.stream_options.include_usage:
+            yield event(self._shell([]) | {"usage": self._usage(texts, ended)})
+        yield b"data: [DONE]\n\n"
+
+    async def _whole(self, events: AsyncGenerator[Event, None]) -> bytes:
+        texts = self._texts()
+        ended: dict[int, Ended] = {}
+        reply = self._shell([])
+        async for happened in events:
+            if isinstance(happened, Started):
+                for number in range(happened.choice, happened.choice + self.asks[0].best_of):
+                    texts[number].start(happened)
+                if happened.miss is not None:
+                    reply["cache_miss"] = happened.miss
+            elif isinstance(happened, Part):
+                texts[happened.choice].add(happened)
+            else:
+                ended[happened.choice] = happened
+        for index, number in enumerate(self._best(texts)):
+            end = {"finish_reason": ended[number].reason, "stop_reason": ended[number].stopped_by}
+            text = texts[number].take(self.request.logprobs)
+            reply["choices"].append({"index": index, **text, **end})
+        reply["usage"] = self._usage(texts, list(ended.values()))
+        return msgspec.json.encode(reply)
+
+    def _texts(self) -> list[Text]:
+        tokenizer = self.service.prompts.tokenizer
+        count = len(self.asks) * self.asks[0].best_of
+        return [Text(tokenizer, echo=self.request.echo) for _ in range(count)]
+
+    def _best(self, texts: Sequence[Text]) -> list[int]:
+        """Numbers of the n likeliest answers of each prompt, by mean log-probability."""
+        best_of, wanted = self.asks[0].best_of, self.request.n
+        chosen: list[int] = []
+        for first in range(0, len(texts), best_of):
+            numbers = range(first, first + best_of)
+            if best_of > wanted:
+                numbers = sorted(numbers, key=lambda one: -texts[one].mean_logprob)  # type: ignore[assignment]
+            chosen += list(numbers)[:wanted]
+        return chosen
+
+    def _chunk(self, number: int, text: dict[str, Any]) -> bytes:
+        return event(self._shell([{"index": number, "finish_reason": None, **text}]))
+
+    def _usage(self, texts: Sequence[Text], ended: Sequence[Ended]) -> dict[str, Any]:
+        """Each prompt counts once, however many answers it has."""
+        best_of = self.asks[0].best_of
+        firsts = [end for end in ended if end.choice % best_of == 0]
+        usage = usage_of([end.usage for end in ended])
+        usage["prompt_tokens"] = sum(end.usage.prompt_tokens for end in firsts)
+        cached = sum(end.usage.cached_tokens for end in firsts)
+        usage["prompt_tokens_details"] = {"cached_tokens": cached}
+        usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
+        return usage
+
+    def _shell(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        return {
+            "id": self.answer_id,
+            "object": "text_completion",
+            "created": self.created,
+            "model": self.service.card.name,
+            "choices": choices,
+        }
+
+
+class Text:
+    """One answer's text and log-probabilities, from where they were last taken."""
+
+    def __init__(self, tokenizer: Tokenizer, *, echo: bool) -> None:
+        self._tokenizer = tokenizer
+        self._echo = echo
+        self._text = ""
+        self._entries: list[tuple[int, PositionLogprobs | None]] = []
+        self._offset = 0
+        self._sum = 0.0
+        self._count = 0
+
+    @property
+    def mean_logprob(self) -> float:
+        return self._sum / max(self._count, 1)
+
+    def start(self, started: Started) -> None:
+        if not self._echo or self._text or self._entries:
+            return
+        self._text = self._tokenizer.decode(started.prompt_ids, skip_special=False)
+        if started.prompt_logprobs:
+            pairs = zip(started.prompt_ids, started.prompt_logprobs, strict=True)
+            self._entries = list(pairs)
+
+    def add(self, part: Part) -> None:
+        self._text += "".join(piece.text for piece in part.pieces if isinstance(piece, Content))
+        self._entries += [(entry.token.token_id, entry) for entry in part.logprobs]
+        self._sum += sum(entry.token.logprob for entry in part.logprobs)
+        self._count += len(part.logprobs)
+
+    def take(self, logprobs: int | None) -> dict[str, Any]:
+        text, self._text = self._text, ""
+        entries, self._entries = self._entries, []
+        shown = None if logprobs is None else self._shown(entries)
+        return {"text": text, "logprobs": shown}
+
+    def _shown(self, entries: list[tuple[int, PositionLogprobs | None]]) -> dict[str, Any]:
+        tokens = [self._spelled(token_id) for token_id, _ in entries]
+        offsets = []
+        for token in tokens:
+            offsets.append(self._offset)
+            self._offset += len(token)
+        return {
+            "tokens": tokens,
+            "token_logprobs": [entry and floored(entry.token) for _, entry in entries],
+            "top_logprobs": [entry and self._top(entry) for _, entry in entries],
+            "text_offset": offsets,
+        }
+
+    def _top(self, entry: PositionLogprobs) -> dict[str, float]:
+        return {self._spelled(one.token_id): floored(one) for one in (entry.token, *entry.top)}
+
+    def _spelled(self, token_id: int) -> str:
+        """A token's text; of one that is part of a character its bytes, as OpenAI writes them."""
+        raw = self._tokenizer.token_bytes(token_id)
+        try:
+            return raw.decode()
+        except UnicodeDecodeError:
+            return "bytes:" + "".join(f"\\x{byte:02x}" for byte in raw)
+
+
+def floored(one: TokenLogprob) -> float:
+    return max(one.logprob, LOWEST_LOGPROB)
+
+
+async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -> CompletionReply:
+    """Raises RequestError, HttpError."""
+    request = converted(json_object(body), CompletionRequest)
+    service.card.check(request.model)
+    return CompletionReply(service, request, asks_of(request), tenant, answer_id)

@@ -1,0 +1,40 @@
+"""What one server was asked to be: parsed once, validated wholly, then frozen."""
+
+from __future__ import annotations
+
+import ipaddress
+from dataclasses import dataclass
+
+from pyrite.errors import ParameterError
+
+
+@dataclass(frozen=True, slots=True)
+class ServerSettings:
+    """Raises ParameterError for a value out of range, or a public address without a key."""
+
+    host: str = "127.0.0.1"
+    port: int = 8000  # 0: any free one
+    aliases: tuple[str, ...] = ()  # further names of the model; "*" is any name
+    keys: tuple[str, ...] = ()  # API keys; without one nobody is asked for any
+    allow_public_without_key: bool = False
+    drain_seconds: float = 30.0  # that streams may take to end after SIGTERM
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.port <= 65535:
+            raise ParameterError("port", self.port, "a whole number from 0 to 65535")
+        if not self.keys and not self.allow_public_without_key and not is_loopback(self.host):
+            raise ParameterError(
+                "host",
+                self.host,
+                "a loopback address while there is no API key",
+                hint="give --api-key, or --allow-public-without-key if anyone may use the model",
+            )
+
+
+def is_loopback(host: str) -> bool:
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

@@ -1,0 +1,141 @@
+"""The engine's process: takes commands from a socket, steps, and sends what each step gave.
+
+One thread, one loop. It ends when the other end of the socket closes, so that it never outlives
+the server. Knows no HTTP.
+"""
+
+from __future__ import annotations
+
+import gc
+import signal
+import socket
+import sys
+import time
+from pathlib import Path
+
+from pyrite.engine import Engine
+from pyrite.errors import PyriteError
+from pyrite.loading import Loaded, load_engine
+from pyrite.request import Delta, Request
+from pyrite.server.wire import (
+    Add,
+    Cancel,
+    Command,
+    Failed,
+    Frames,
+    Message,
+    Ready,
+    Report,
+    Start,
+    commands_of,
+    frame,
+)
+
+RECEIVE_BYTES = 2**18
+IDLE_REPORT_SECONDS = 1.0  # between reports of an engine without work: a sign of life
+
+
+class Pipe:
+    """The worker's end of the socket."""
+
+    def __init__(self, link: socket.socket) -> None:
+        self._link = link
+        self._frames = Frames()
+
+    def send(self, message: Message) -> None:
+        """Waits while the other end is behind."""
+        self._link.settimeout(None)
+        self._link.sendall(frame(message))
+
+    def receive(self, wait_seconds: float | None) -> list[Command]:
+        """What has come; 0 does not wait, None waits for long. Raises EOFError at its end."""
+        self._link.settimeout(wait_seconds)
+        try:
+            data = self._link.recv(RECEIVE_BYTES)
+        except (BlockingIOError, TimeoutError):
+            return []
+        if not data:
+            raise EOFError
+        return [command for body in self._frames.push(data) for command in commands_of(body)]
+
+
+class Worker:
+    """The engine's loop."""
+
+    def __init__(self, pipe: Pipe, engine: Engine) -> None:
+        self._pipe = pipe
+        self._engine = engine
+
+    def run(self) -> None:
+        """Until the socket closes."""
+        while True:
+            busy = self._engine.has_work
+            commands = self._pipe.receive(0.0 if busy else IDLE_REPORT_SECONDS)
+            deltas = [delta for command in commands for delta in self._obey(command)]
+            started = time.perf_counter()
+            if self._engine.has_work:
+                deltas += self._engine.step()
+            seconds = time.perf_counter() - started
+            self._pipe.send(Report(deltas, self._engine.counters(), seconds if busy else 0.0))
+
+    def _obey(self, command: Command) -> list[Delta]:
+        if isinstance(command, Add):
+            return self._add(command.request)
+        if isinstance(command, Cancel):
+            last = self._engine.cancel(command.request_id)
+            return [] if last is None else [last]
+        raise AssertionError(command)
+
+    def _add(self, request: Request) -> list[Delta]:
+        try:
+            self._engine.add(request)
+        except PyriteError as error:
+            return [Delta(request.request_id, finish_reason="error", error=error)]
+        return []
+
+
+def load(pipe: Pipe) -> Loaded | None:
+    """Obeys the first command; None when there is nothing to run."""
+    commands: list[Command] = []
+    while not commands:
+        commands = pipe.receive(None)
+    (start,) = commands
+    assert isinstance(start, Start), start
+    try:
+        loaded = load_engine(Path(start.model), start.settings)
+    except Exception as error:
+        pipe.send(Failed(error))
+        return None
+    engine = loaded.engine
+    pipe.send(
+        Ready(
+            context_length=engine.context_length,
+            vocabulary=engine.vocabulary,
+            num_pages=engine.runner.num_pages,
+            threads=loaded.threads.count,
+            notes=[f"threads {loaded.threads.reason}"],
+        )
+    )
+    return loaded
+
+
+def main(descriptor: int) -> None:
+    # The server decides when this process ends: a Ctrl-C on the terminal is for it alone.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    with socket.socket(fileno=descriptor) as link:
+        pipe = Pipe(link)
+        try:
+            loaded = load(pipe)
+            if loaded is not None:
+                gc.collect()
+                gc.freeze()
+                Worker(pipe, loaded.engine).run()
+        except (EOFError, ConnectionError):
+            pass
+        finally:
+            gc.unfreeze()
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))
