@@ -38,6 +38,7 @@ class Continuation:
         self._named_stops = _named_stops(request.params, tokenizer)
         ends = () if request.params.ignore_eos else tokenizer.stop_ids
         self._stop_ids = frozenset((*ends, *self._named_stops))  # end the request, and are no text
+        self.cached_tokens = 0  # of the prompt; filled by the engine before the first token
         self.sampler = Sampler(
             request.params,
             request.prompt_ids,
@@ -99,7 +100,7 @@ class Continuation:
         )
 
     def _usage(self) -> Usage:
-        return Usage(len(self.request.prompt_ids), self.num_sampled)
+        return Usage(len(self.request.prompt_ids), self.num_sampled, self.cached_tokens)
 
     def _timings(self) -> Timings:
         now = time.perf_counter()

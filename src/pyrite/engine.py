@@ -15,7 +15,7 @@ from pyrite.backends.base import Batch, Runner
 from pyrite.continuation import Continuation
 from pyrite.errors import ParameterError
 from pyrite.kv.pages import PagePool
-from pyrite.request import Delta, Request
+from pyrite.request import Delta, EngineStats, Request
 from pyrite.sampling.sampler import BatchSampler, Sampled
 from pyrite.scheduler import Scheduler, Sequence, Slice
 from pyrite.text.tokenizer import Tokenizer
@@ -76,16 +76,18 @@ class Engine:
         deltas = [self._commit(*pair) for pair in zip(slices, outcomes, strict=True)]
         return [delta for delta in deltas if delta is not None]
 
-    def counters(self) -> dict[str, float]:
-        """What an operator watches, under short names; counted since the start or as it is now."""
+    def stats(self) -> EngineStats:
+        """Cheap enough to be asked after every step."""
         scheduler = self.scheduler
-        return {
-            "waiting": len(scheduler.waiting),
-            "running": len(scheduler.running),
-            "pages": scheduler.pool.num_pages,
-            "free_pages": scheduler.pool.num_free,
-            "preemptions": scheduler.num_preemptions,
-        }
+        pool = scheduler.pool
+        return EngineStats(
+            waiting=len(scheduler.waiting),
+            running=len(scheduler.running),
+            pages_total=pool.num_pages,
+            pages_used=pool.num_pages - pool.num_free,
+            preemptions=scheduler.num_preemptions,
+            computed_tokens=scheduler.num_computed_tokens,
+        )
 
     def check(self) -> None:
         """Asserts what holds between any two steps."""
@@ -129,7 +131,9 @@ class Engine:
                 raise outcome
             if outcome.error:
                 raise outcome.error
-            delta = self._active[request_id][0].accept(outcome)
+            continuation = self._active[request_id][0]
+            continuation.cached_tokens = work.sequence.num_cached_tokens
+            delta = continuation.accept(outcome)
         except Exception as error:
             return self._remove(request_id).end("error", error)
         self.scheduler.commit(work, num_sampled=1)

@@ -70,6 +70,25 @@ class Timings:
 
 
 @dataclass(frozen=True, slots=True)
+class EngineStats:
+    """Where the engine stands between two steps; counts of tokens and events are since its start.
+
+    Filled by the engine. `pages_used` are held by requests, `pages_cached` by the prefix index
+    alone: they are free as soon as someone needs them.
+    """
+
+    waiting: int = 0  # requests
+    running: int = 0  # requests
+    pages_total: int = 0
+    pages_used: int = 0
+    pages_cached: int = 0
+    prefix_queries: int = 0  # tokens of prompts that were looked up
+    prefix_hits: int = 0  # tokens of them that were found
+    preemptions: int = 0
+    computed_tokens: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Delta:
     """What one step added to one request. `text` may be empty while a character is incomplete.
 

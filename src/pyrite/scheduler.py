@@ -31,6 +31,7 @@ class Sequence:
     priority: int = 0  # lower goes first
     arrival: int = 0  # filled by Scheduler.add
     num_computed_tokens: int = 0  # whose keys and values are in `pages`
+    num_cached_tokens: int = 0  # of the prompt, found in the prefix index when it was admitted
     pages: list[int] = field(default_factory=list)
 
     @property
@@ -70,6 +71,7 @@ class Scheduler:
         self.waiting: list[Sequence] = []  # by order
         self.running: list[Sequence] = []  # by order
         self.num_preemptions = 0  # since the start
+        self.num_computed_tokens = 0  # since the start
         self._num_arrived = 0
 
     @property
@@ -111,6 +113,7 @@ class Scheduler:
         """The slice was computed, and `num_sampled` tokens were added after it."""
         sequence = work.sequence
         sequence.num_computed_tokens += work.num_tokens
+        self.num_computed_tokens += work.num_tokens
         sequence.num_tokens += num_sampled
         assert sequence.num_computed_tokens <= sequence.num_tokens <= sequence.max_length, sequence
 

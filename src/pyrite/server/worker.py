@@ -11,6 +11,7 @@ import signal
 import socket
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 from pyrite.engine import Engine
@@ -76,7 +77,7 @@ class Worker:
             if self._engine.has_work:
                 deltas += self._engine.step()
             seconds = time.perf_counter() - started
-            self._pipe.send(Report(deltas, self._engine.counters(), seconds if busy else 0.0))
+            self._pipe.send(Report(deltas, asdict(self._engine.stats()), seconds if busy else 0.0))
 
     def _obey(self, command: Command) -> list[Delta]:
         if isinstance(command, Add):
