@@ -53,6 +53,7 @@ class Continuation:
             request.params.stop,
             include_stop=request.params.include_stop,
             skip_special=request.params.skip_special_tokens,
+            shown=request.params.shown_token_ids,
             min_tokens=request.params.min_tokens,
         )
         self._added_at = time.perf_counter()

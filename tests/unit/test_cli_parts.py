@@ -98,7 +98,7 @@ def test_sampling_options_are_those_of_the_engine() -> None:
     from pyrite.sampling.params import SamplingParams
 
     known = {one.name for one in fields(SamplingParams)}
-    apart = {"dry_breakers", "logprobs", "skip_special_tokens", "include_stop"}
+    apart = {"dry_breakers", "logprobs", "skip_special_tokens", "shown_token_ids", "include_stop"}
     assert set(SAMPLING) == known - apart
 
 

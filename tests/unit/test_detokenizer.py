@@ -109,6 +109,8 @@ def test_control_tokens_are_hidden_unless_asked() -> None:
     assert stream([b"a", b"", b"b"]) == (["a", "", "b", ""], False)
     shown = stream([b"a", b"", b"b"], skip_special=False)
     assert shown == (["a", "<control>", "b", ""], False)
+    shown = stream([b"a", b"", b"", b"b"], shown=(2,))
+    assert shown == (["a", "", "<control>", "b", ""], False)
     emoji = "😀".encode()
     assert "".join(stream([emoji[:2], b"", emoji[2:]])[0]) == "😀"
 

@@ -47,6 +47,7 @@ class SamplingParams:
     ignore_eos: bool = False
     logprobs: int | None = None  # 0: the sampled token alone; k: and the k likeliest
     skip_special_tokens: bool = True
+    shown_token_ids: tuple[int, ...] = ()  # special, and text all the same
     include_stop: bool = False
 
     def __post_init__(self) -> None:
@@ -56,7 +57,8 @@ class SamplingParams:
             _check_flag(name, getattr(self, name))
         self._set("stop", _stops(self.stop))
         self._set("dry_breakers", _breakers(self.dry_breakers))
-        self._set("stop_token_ids", _stop_ids(self.stop_token_ids))
+        for name in ("stop_token_ids", "shown_token_ids"):
+            self._set(name, _ids(name, getattr(self, name)))
         self._set("logit_bias", _bias(self.logit_bias))
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             limit = f"at most max_tokens ({self.max_tokens})"
@@ -124,9 +126,9 @@ def _encodable(text: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in text)
 
 
-def _stop_ids(value: object) -> tuple[int, ...]:
-    ids = _sequence("stop_token_ids", value, limits.MAX_STOP_IDS, "token ids")
-    return tuple(_token_id("stop_token_ids", token_id) for token_id in ids)
+def _ids(name: str, value: object) -> tuple[int, ...]:
+    ids = _sequence(name, value, limits.MAX_STOP_IDS, "token ids")
+    return tuple(_token_id(name, token_id) for token_id in ids)
 
 
 def _sequence(name: str, value: object, count: int, what: str) -> Sequence[object]:

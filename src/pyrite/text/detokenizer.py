@@ -7,7 +7,7 @@ Knows one answer: no prompt, no request.
 from __future__ import annotations
 
 import codecs
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pyrite.text.tokenizer import Tokenizer
 
@@ -27,6 +27,7 @@ class Detokenizer:
         *,
         include_stop: bool = False,
         skip_special: bool = True,
+        shown: Collection[int] = (),
         min_tokens: int = 0,
     ) -> None:
         self.stopped_by: str | None = None
@@ -34,6 +35,7 @@ class Detokenizer:
         self._stop = sorted(stop, key=len)
         self._include_stop = include_stop
         self._skip_special = skip_special
+        self._shown = frozenset(shown)  # special tokens that are text all the same
         self._unarmed = min_tokens  # tokens to come before stop strings count
         self._decoder = codecs.getincrementaldecoder("utf-8")(errors="replace")
         self._held = ""  # text that has not been given out
@@ -59,7 +61,8 @@ class Detokenizer:
         return self._search(final=True)
 
     def _bytes(self, token_id: int) -> bytes:
-        if self._skip_special and self._tokenizer.is_special(token_id):
+        hidden = self._skip_special and token_id not in self._shown
+        if hidden and self._tokenizer.is_special(token_id):
             return b""
         return self._tokenizer.token_bytes(token_id)
 

@@ -51,7 +51,7 @@ class ChatTemplate:
             )
         self.bos_token = bos_token
         self.eos_token = eos_token
-        self._source = source
+        self.source = source
         self._clock = clock
         self._compiled: Template | None = None
 
@@ -156,7 +156,7 @@ class ChatTemplate:
         environment = sandbox.TemplateEnvironment()
         environment.globals["raise_exception"] = refuse
         environment.globals["strftime_now"] = lambda format: strftime(self._clock(), format)
-        self._compiled = environment.from_string(self._source)
+        self._compiled = environment.from_string(self.source)
         return self._compiled
 
 

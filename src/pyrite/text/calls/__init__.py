@@ -1,0 +1,1 @@
+"""How models write tool calls: the formats, and the parsing of each while it is being written."""
