@@ -34,7 +34,8 @@ FIELDS = Fields(
     Asked,
     refused={
         "stored": Refused("nothing is kept: send the whole conversation", harmless=(False,)),
-        "messages[].content[].image": Refused("this engine reads text alone"),
+        "messages[].content[].image": Refused("text alone is read"),
+        "messages[].content[].type": Refused("this engine reads text alone"),
     },
     ignored={"user": "there are no users", "messages[].name": "templates know no names"},
 )
@@ -95,6 +96,15 @@ def test_free_objects_are_not_looked_into() -> None:
     assert FIELDS.check({"messages": [{"role": "user", "content": content}]}) == ()
 
 
+@pytest.mark.parametrize("kind", ["image", None, 3, ["text"]])
+def test_an_unknown_kind_is_refused_with_the_known_ones(kind: object) -> None:
+    content = [{"type": kind, "text": "a"}]
+    with pytest.raises(ParameterError, match='must be "text" or "call"') as caught:
+        FIELDS.check({"messages": [{"role": "user", "content": content}]})
+    assert caught.value.name == "messages[0].content[0].type"
+    assert "this engine reads text alone" in str(caught.value)
+
+
 @pytest.mark.parametrize("messages", [None, 3, "x", [3], [None], [[]], [{"content": [7]}]])
 def test_what_is_wrong_is_left_to_the_conversion(messages: object) -> None:
     assert FIELDS.check({"messages": messages}) == ()
@@ -103,7 +113,8 @@ def test_what_is_wrong_is_left_to_the_conversion(messages: object) -> None:
 def test_the_table_documents_every_field_once() -> None:
     rows = FIELDS.rows()
     assert [row.name for row in rows] == [
-        "messages", "limit", "stored", "messages[].content[].image", "user", "messages[].name",
+        "messages", "limit", "stored", "messages[].content[].image", "messages[].content[].type",
+        "user", "messages[].name",
     ]  # fmt: skip
     assert {row.fate for row in rows} == {"used", "refused", "ignored"}
 

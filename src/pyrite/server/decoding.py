@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any, TypeVar
 
 import msgspec
@@ -9,6 +10,7 @@ import msgspec
 from pyrite.errors import ParameterError, RequestError
 
 T = TypeVar("T")
+PATH_STEP = re.compile(r"\[[^\]]*\]|[^.\[]+")
 
 
 def json_object(body: bytes) -> dict[str, Any]:
@@ -36,10 +38,21 @@ def converted(raw: dict[str, Any], kind: type[T]) -> T:
             missing = what.split("`")[1]
             name = missing if name == "body" else f"{name}.{missing}"
             raise ParameterError(name, None, "given") from None
-        given = raw.get(name.split(".")[0].split("[")[0])
-        raise ParameterError(name, given, limit_of(what)) from None
+        raise ParameterError(name, value_at(raw, name), limit_of(what)) from None
 
 
 def limit_of(what: str) -> str:
     """From msgspec's "Expected `int`, got `str`" the first half."""
+    if what.startswith("Invalid "):
+        return "one of those that the interface names"
     return what.removeprefix("Expected ").partition(", got")[0].replace("`", "")
+
+
+def value_at(raw: Any, path: str) -> Any:
+    """What lies at `messages[0].content`; None where the path cannot be followed."""
+    for step in PATH_STEP.findall(path):
+        try:
+            raw = raw[int(step[1:-1])] if step.startswith("[") else raw[step]
+        except (KeyError, IndexError, TypeError, ValueError):
+            return None
+    return raw

@@ -76,16 +76,46 @@ class Fields:
     def check(self, raw: Mapping[str, Any]) -> tuple[str, ...]:
         """Names of fields that were given and change nothing, each once.
 
-        `null` is as good as absent. Raises ParameterError for what is refused.
+        `null` is as good as absent. Raises ParameterError for what is refused, and for objects of
+        an unknown kind; other faults are left to the conversion.
         """
         found: dict[str, None] = {}
-        for where, name, value in strangers(raw, self.shape, "", ""):
+        for where, name, value in self._strangers(raw, self.shape, "", ""):
             refusal = self.refused.get(name)
             if refusal is None:
                 found[name] = None
             elif not is_harmless(value, refusal):
                 raise ParameterError(where, value, limit_of(refusal), hint=refusal.why)
         return tuple(found)
+
+    def _strangers(
+        self, value: Any, shape: Shape, where: str, name: str
+    ) -> Iterator[tuple[str, str, object]]:
+        """Fields that no struct has: where each is, its name in the table, its value."""
+        if isinstance(value, list) and shape.items:
+            for index, item in enumerate(value):
+                yield from self._strangers(item, shape.items, f"{where}[{index}]", f"{name}[]")
+        if not isinstance(value, dict) or not shape.kinds:
+            return
+        members = self._members(value, shape, where, name)
+        for key, item in value.items():
+            place = (f"{where}.{key}", f"{name}.{key}") if where else (key, key)
+            if key not in members:
+                if item is not None:
+                    yield *place, item
+            elif (inner := members[key]) is not None:
+                yield from self._strangers(item, inner, *place)
+
+    def _members(
+        self, value: Mapping[str, Any], shape: Shape, where: str, name: str
+    ) -> Mapping[str, Shape | None]:
+        tag = value.get(shape.tag) if shape.tag else ""
+        if isinstance(tag, str) and tag in shape.kinds:
+            return shape.kinds[tag]
+        refusal = self.refused.get(f"{name}.{shape.tag}")
+        limit = " or ".join(f'"{kind}"' for kind in shape.kinds)
+        hint = refusal.why if refusal else ""
+        raise ParameterError(f"{where}.{shape.tag}", tag, limit, hint=hint)
 
     def rows(self) -> list[Row]:
         """The documentation, used ones first."""
@@ -128,32 +158,6 @@ def joined(shapes: Sequence[Shape]) -> Shape | None:
     tags = [shape.tag for shape in shapes if shape.tag]
     items = [shape.items for shape in shapes if shape.items]
     return Shape(tags[0] if tags else "", kinds, items[0] if items else None)
-
-
-def strangers(value: Any, shape: Shape, where: str, name: str) -> Iterator[tuple[str, str, object]]:
-    """Fields that no struct has: where each is, its name in the table, its value."""
-    if isinstance(value, list) and shape.items:
-        for index, item in enumerate(value):
-            yield from strangers(item, shape.items, f"{where}[{index}]", f"{name}[]")
-    if not isinstance(value, dict) or not shape.kinds:
-        return
-    members = kind_of(value, shape)
-    if members is None:
-        return  # its conversion says what is wrong
-    for key, item in value.items():
-        place = (f"{where}.{key}", f"{name}.{key}") if where else (key, key)
-        if key not in members:
-            if item is not None:
-                yield *place, item
-        elif (inner := members[key]) is not None:
-            yield from strangers(item, inner, *place)
-
-
-def kind_of(value: Mapping[str, Any], shape: Shape) -> Mapping[str, Shape | None] | None:
-    if not shape.tag:
-        return shape.kinds.get("")
-    tag = value.get(shape.tag)
-    return shape.kinds.get(tag) if isinstance(tag, str) else None
 
 
 def header_of(names: Sequence[str]) -> tuple[tuple[bytes, bytes], ...]:

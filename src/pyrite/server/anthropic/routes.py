@@ -1,0 +1,88 @@
+"""The routes of Anthropic's dialect. Every response has an id, as clients log it."""
+
+from __future__ import annotations
+
+import secrets
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import msgspec
+from starlette.routing import Route
+
+from pyrite.server.anthropic.asks import ask_of
+from pyrite.server.anthropic.errors import envelope
+from pyrite.server.anthropic.reply import MessageReply
+from pyrite.server.anthropic.types import COUNT, MESSAGES, CountRequest, MessagesRequest
+from pyrite.server.decoding import converted, json_object
+from pyrite.server.fields import header_of
+from pyrite.server.http import Endpoint, Headers, Receive, Reply, Scope, Send
+from pyrite.server.service import Service
+
+Answer = Callable[[Service, bytes, str, str], Awaitable[Reply]]
+
+
+def routes(service: Service) -> list[Route]:
+    return [
+        Route("/v1/messages", Door(service, messages), methods=["POST"]),
+        Route("/v1/messages/count_tokens", Door(service, count), methods=["POST"]),
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class Door:
+    """An endpoint whose responses carry an id, also those that are errors."""
+
+    service: Service
+    answer: Answer
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        request_id = f"req_{secrets.token_hex(12)}"
+
+        async def named(message: dict[str, Any]) -> None:
+            if message["type"] == "http.response.start":
+                header = (b"request-id", request_id.encode())
+                message = {**message, "headers": [*message["headers"], header]}
+            await send(message)
+
+        async def reply(scope: Scope, body: bytes) -> Reply:
+            return await self.answer(self.service, body, scope.get("tenant", ""), request_id)
+
+        told = partial(envelope, request_id=request_id)
+        await Endpoint(reply, told)(scope, receive, named)
+
+
+async def messages(service: Service, body: bytes, tenant: str, request_id: str) -> MessageReply:
+    """Raises RequestError, HttpError."""
+    raw = json_object(body)
+    headers = header_of(MESSAGES.check(raw))
+    request = converted(raw, MessagesRequest)
+    service.card.check(request.model)
+    message_id = f"msg_{secrets.token_hex(12)}"
+    return MessageReply(service, request, ask_of(request), tenant, message_id, request_id, headers)
+
+
+@dataclass(slots=True)
+class CountReply:
+    service: Service
+    request: CountRequest
+    headers: Headers
+    media_type: str = "application/json"
+    streams: bool = False
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        ids = await self.service.prompts.ids(ask_of(self.request))
+        yield msgspec.json.encode({"input_tokens": len(ids)})
+
+    def failure(self, error: BaseException) -> bytes:
+        raise NotImplementedError("a count is not streamed")
+
+
+async def count(service: Service, body: bytes, tenant: str, request_id: str) -> CountReply:
+    """Raises RequestError, HttpError."""
+    raw = json_object(body)
+    headers = header_of(COUNT.check(raw))
+    request = converted(raw, CountRequest)
+    service.card.check(request.model)
+    return CountReply(service, request, headers)
