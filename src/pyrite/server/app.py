@@ -12,6 +12,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from pyrite import __version__
+from pyrite.server.anthropic.routes import routes as anthropic_routes
 from pyrite.server.errors import HttpError
 from pyrite.server.http import Endpoint, Reply, Scope
 from pyrite.server.openai import chat, completions
@@ -26,6 +27,7 @@ def build_app(service: Service) -> Starlette:
         routes=[
             *health_routes(service),
             *openai_routes(service),
+            *anthropic_routes(service),
         ],
         exception_handlers={404: not_found, 405: wrong_method},
     )
