@@ -112,6 +112,30 @@ void sample_batch(pyrite::Scratch& scratch, const std::vector<const SamplerState
   }
 }
 
+// Row i of the logits is scored at token i. Gives the first row that is not finite, or -1.
+int score_rows(pyrite::Scratch& scratch, const Logits& logits, int size, const Ids& tokens,
+               const Floats1& logprobs, const Ints2& top_tokens, const Floats2& top_logprobs) {
+  const size_t count = tokens.shape(0), width = top_tokens.shape(1);
+  if (logits.shape(0) < count || logprobs.shape(0) != count || top_tokens.shape(0) != count ||
+      top_logprobs.shape(0) != count || top_logprobs.shape(1) != width) {
+    throw nb::value_error("logits and results must have one row a token");
+  }
+  if (size < 1 || size_t(size) > logits.shape(1)) {
+    throw nb::value_error("a row of logits is narrower than the vocabulary");
+  }
+  for (size_t i = 0; i < count; ++i) check_token(tokens.data()[i], size);
+  nb::gil_scoped_release release;
+  for (size_t i = 0; i < count; ++i) {
+    const float* row = logits.data() + i * logits.shape(1);
+    scratch.scan.read(row, size);
+    if (!scratch.scan.finite) return int(i);
+    logprobs.data()[i] = pyrite::log_probabilities(
+        row, size, tokens.data()[i], int(width), scratch, top_tokens.data() + i * width,
+        top_logprobs.data() + i * width);
+  }
+  return -1;
+}
+
 std::pair<double, double> random_at(uint64_t seed, uint32_t choice, uint64_t step) {
   const pyrite::Random random = pyrite::random_at(seed, choice, step);
   return {random.draw, random.coin};
@@ -155,5 +179,8 @@ void bind_sampling(nb::module_ module) {
   module.def("sample_batch", &sample_batch, "scratch"_a, "states"_a, "logits"_a.noconvert(),
              "rows"_a.noconvert(), "tokens"_a.noconvert(), "statuses"_a.noconvert(),
              "logprobs"_a.noconvert(), "top_tokens"_a.noconvert(), "top_logprobs"_a.noconvert());
+  module.def("score_rows", &score_rows, "scratch"_a, "logits"_a.noconvert(), "size"_a,
+             "tokens"_a.noconvert(), "logprobs"_a.noconvert(), "top_tokens"_a.noconvert(),
+             "top_logprobs"_a.noconvert());
   module.def("random_at", &random_at, "seed"_a, "choice"_a, "step"_a);
 }

@@ -24,6 +24,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("models",),
     ("backends",),
     ("scheduler", "continuation"),
+    ("assembly",),
     ("engine",),
     ("driver", "loading", "logits", "completion"),
     ("stream", "embedding"),

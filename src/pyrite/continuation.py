@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import time
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyrite.errors import ContextLengthError, ParameterError
 from pyrite.request import Delta, FinishReason, PositionLogprobs, Request, Timings, Usage
 from pyrite.sampling.params import SamplingParams
 from pyrite.sampling.sampler import Sampled, Sampler, breaker_ids
+from pyrite.sampling.scores import PromptScores
 from pyrite.text.detokenizer import Detokenizer
 from pyrite.text.tokenizer import Tokenizer
 
@@ -29,7 +31,8 @@ class Continuation:
     ) -> None:
         num_token_ids = min(vocabulary, tokenizer.vocab_size)
         check_prompt(request.prompt_ids, num_token_ids)
-        if len(request.prompt_ids) >= context_length:
+        room = context_length - len(request.prompt_ids)
+        if room < 0 or (room == 0 and request.params.max_tokens != 0):
             hint = "leave room for an answer: shorten the prompt, or load with a larger context"
             raise ContextLengthError(len(request.prompt_ids), context_length, hint=hint)
         self.request = request
@@ -39,6 +42,10 @@ class Continuation:
         ends = () if request.params.ignore_eos else tokenizer.stop_ids
         self._stop_ids = frozenset((*ends, *self._named_stops))  # end the request, and are no text
         self.cached_tokens = 0  # of the prompt; filled by the engine before the first token
+        self.drafts: list[int] = []  # guesses of the next tokens; filled by the engine each step
+        self.prompt_scores = PromptScores(
+            request.prompt_ids, request.params.prompt_logprobs, valid_tokens=num_token_ids
+        )
         self.sampler = Sampler(
             request.params,
             request.prompt_ids,
@@ -63,18 +70,26 @@ class Continuation:
     def num_sampled(self) -> int:
         return len(self.token_ids) - len(self.request.prompt_ids)
 
+    @property
+    def full(self) -> bool:
+        """True when no token may come after those that there are."""
+        return len(self.token_ids) == self.max_length
+
     def accept(self, sampled: Sampled) -> Delta:
-        """Appends a token that was drawn for this request."""
-        assert sampled.error is None, sampled
+        """Appends a token that was drawn for this request. Raises the error that it may be."""
+        if sampled.error:
+            raise sampled.error
         self.token_ids.append(sampled.token_id)
         self.sampler.accept(sampled.token_id)
         self._first_at = self._first_at or time.perf_counter()
         return self._delta(sampled.token_id, sampled.logprobs)
 
     def end(self, reason: FinishReason, error: Exception | None = None) -> Delta:
-        """The last delta of a request that ends without a token: cancelled or failed."""
+        """The last delta of a request that ends without a token: cancelled, failed, or for no
+        token was asked for."""
         return Delta(
             self.request.request_id,
+            prompt_logprobs=tuple(self.prompt_scores.entries) if reason == "length" else (),
             finish_reason=reason,
             usage=self._usage(),
             timings=self._timings(),
@@ -84,19 +99,20 @@ class Continuation:
     def _delta(self, token_id: int, logprobs: PositionLogprobs | None) -> Delta:
         stopped = token_id in self._stop_ids
         text = "" if stopped else self._detokenizer.push(token_id)
-        full = len(self.token_ids) == self.max_length
-        if stopped or full:
+        if stopped or self.full:
             text += self._detokenizer.finish()
         stopped = stopped or self._detokenizer.stopped
-        reason: FinishReason | None = "stop" if stopped else "length" if full else None
+        reason: FinishReason | None = "stop" if stopped else "length" if self.full else None
+        first = self.num_sampled == 1
         return Delta(
             self.request.request_id,
             token_ids=(token_id,),
             text=text,
             logprobs=() if logprobs is None else (logprobs,),
+            prompt_logprobs=tuple(self.prompt_scores.entries) if first else (),
             finish_reason=reason,
             stopped_by=self._detokenizer.stopped_by or self._named_stops.get(token_id),
-            usage=self._usage() if reason or self.num_sampled == 1 else None,
+            usage=self._usage() if reason or first else None,
             timings=self._timings() if reason else None,
         )
 
@@ -107,6 +123,22 @@ class Continuation:
         now = time.perf_counter()
         first = self._first_at or now
         return Timings(first - self._added_at, now - first)
+
+
+def merged(deltas: Sequence[Delta]) -> Delta:
+    """What one step added to a request, token by token, as one delta."""
+    if len(deltas) == 1:
+        return deltas[0]
+    first, last = deltas[0], deltas[-1]
+    return replace(
+        last,
+        token_ids=tuple(token_id for delta in deltas for token_id in delta.token_ids),
+        text="".join(delta.text for delta in deltas),
+        logprobs=tuple(entry for delta in deltas for entry in delta.logprobs),
+        prompt_logprobs=first.prompt_logprobs,
+        miss=first.miss,
+        usage=last.usage or first.usage,
+    )
 
 
 def check_prompt(token_ids: Sequence[int], num_token_ids: int) -> None:

@@ -7,12 +7,12 @@ nothing of who asks, nor of what a backend does with a batch.
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
+from numpy.typing import NDArray
 
-from pyrite.backends.base import Batch, Runner
-from pyrite.continuation import Continuation
+from pyrite.assembly import assemble
+from pyrite.backends.base import Runner
+from pyrite.continuation import Continuation, merged
 from pyrite.errors import ParameterError
 from pyrite.kv.pages import PagePool
 from pyrite.request import Delta, EngineStats, Request
@@ -20,7 +20,7 @@ from pyrite.sampling.sampler import BatchSampler, Sampled
 from pyrite.scheduler import Scheduler, Sequence, Slice
 from pyrite.text.tokenizer import Tokenizer
 
-Outcome = Sampled | Exception | None
+Logits = NDArray[np.float32]  # (rows, vocabulary)
 
 
 class Engine:
@@ -59,6 +59,7 @@ class Engine:
             num_tokens=len(request.prompt_ids),
             max_length=continuation.max_length,
             priority=request.priority,
+            scores_prompt=not continuation.prompt_scores.complete,
         )
         self.scheduler.add(sequence)
         self._active[request.request_id] = (continuation, sequence)
@@ -71,9 +72,7 @@ class Engine:
 
     def step(self) -> list[Delta]:
         """One batch through the model; a delta for each request that it moved on or ended."""
-        slices = self.scheduler.schedule()
-        outcomes = self._compute(slices)
-        deltas = [self._commit(*pair) for pair in zip(slices, outcomes, strict=True)]
+        deltas = self._advance(self.scheduler.schedule())
         return [delta for delta in deltas if delta is not None]
 
     def stats(self) -> EngineStats:
@@ -97,73 +96,88 @@ class Engine:
         for continuation, sequence in self._active.values():
             assert len(continuation.token_ids) == sequence.num_tokens, sequence
 
-    def _compute(self, slices: list[Slice]) -> list[Outcome]:
-        """What came of each slice: a token, None where it ends before the last one, or an error.
+    def _advance(self, slices: list[Slice]) -> list[Delta | None]:
+        """Computes the slices in one batch, then commits them one by one.
 
-        When a batch fails, each of its slices is run by itself, so that the one at fault fails
-        alone. Nothing is committed here, and keys and values may be written twice.
+        When the batch fails, each slice is computed by itself, so that the one at fault fails
+        alone: nothing is committed then, and keys and values may be written twice.
         """
-        try:
-            return self._run(slices)
-        except Exception as error:
-            if len(slices) == 1:
-                return [error]
-        return [outcome for work in slices for outcome in self._compute([work])]
-
-    def _run(self, slices: list[Slice]) -> list[Outcome]:
         if not slices:
             return []
-        continuations = [self._active[work.sequence.request_id][0] for work in slices]
-        batch = assemble(slices, [continuation.token_ids for continuation in continuations])
-        logits = self.runner.run(batch)  # (outputs, vocabulary)
-        ready = [work.reaches_end for work in slices]
-        samplers = [one.sampler for one in itertools.compress(continuations, ready)]
-        sampled = iter(self._sampler.sample(samplers, logits))
-        return [next(sampled) if is_ready else None for is_ready in ready]
-
-    def _commit(self, work: Slice, outcome: Outcome) -> Delta | None:
-        request_id = work.sequence.request_id
-        if outcome is None:
-            self.scheduler.commit(work, num_sampled=0)
-            return None
         try:
-            if isinstance(outcome, Exception):
-                raise outcome
-            if outcome.error:
-                raise outcome.error
-            continuation = self._active[request_id][0]
-            continuation.cached_tokens = work.sequence.num_cached_tokens
-            delta = continuation.accept(outcome)
+            results = self._run(slices)
         except Exception as error:
-            return self._remove(request_id).end("error", error)
-        self.scheduler.commit(work, num_sampled=1)
-        if delta.finish_reason:
-            self._remove(request_id)
+            if len(slices) == 1:
+                return [self._fail(slices[0], error)]
+            return [delta for work in slices for delta in self._advance([work])]
+        return [self._commit(work, *result) for work, result in zip(slices, results, strict=True)]
+
+    def _run(self, slices: list[Slice]) -> list[tuple[Logits, Logits, Sampled | None]]:
+        """Of each slice the logits to score, and those to draw from; what the first of these gave.
+
+        The logits are the runner's, until it runs again.
+        """
+        continuations = [self._active[work.sequence.request_id][0] for work in slices]
+        batch, rows = assemble(slices, continuations)
+        logits = self.runner.run(batch)  # (outputs, vocabulary)
+        drawing = [(one, own) for one, own in zip(continuations, rows, strict=True) if own.drawn]
+        sampled = iter(
+            self._sampler.sample(
+                [one.sampler for one, _ in drawing],
+                logits,
+                np.array([own.drawn.start for _, own in drawing], np.int32),
+            )
+        )
+        return [
+            (
+                logits[own.scored.start : own.scored.stop],
+                logits[own.drawn.start : own.drawn.stop],
+                next(sampled) if own.drawn else None,
+            )
+            for own in rows
+        ]
+
+    def _commit(
+        self, work: Slice, scored: Logits, drawn: Logits, sampled: Sampled | None
+    ) -> Delta | None:
+        continuation, sequence = self._active[work.sequence.request_id]
+        continuation.cached_tokens = sequence.num_cached_tokens
+        try:
+            continuation.prompt_scores.add(self._sampler.scratch, scored)
+        except Exception as error:
+            return self._fail(work, error)
+        sequence.scores_prompt = not continuation.prompt_scores.complete
+        if sampled:
+            delta = self._accept(continuation, work, drawn, sampled)
+        elif work.reaches_end:
+            delta = continuation.end("length")
+        else:
+            delta = None
+        self.scheduler.commit(work, num_sampled=len(delta.token_ids) if delta else 0)
+        if delta and delta.finish_reason:
+            self._remove(work.sequence.request_id)
         return delta
+
+    def _accept(
+        self, continuation: Continuation, work: Slice, logits: Logits, sampled: Sampled
+    ) -> Delta:
+        """Takes what was drawn, and draws on as long as that is what was guessed."""
+        drafts = iter(continuation.drafts[: work.num_drafts])
+        rows = iter(logits[1:])
+        deltas = []
+        try:
+            deltas.append(continuation.accept(sampled))
+            while not deltas[-1].finish_reason and sampled.token_id == next(drafts, None):
+                (sampled,) = self._sampler.sample([continuation.sampler], next(rows)[np.newaxis])
+                deltas.append(continuation.accept(sampled))
+        except Exception as error:
+            deltas.append(continuation.end("error", error))
+        return merged(deltas)
+
+    def _fail(self, work: Slice, error: Exception) -> Delta:
+        return self._remove(work.sequence.request_id).end("error", error)
 
     def _remove(self, request_id: str) -> Continuation:
         continuation, sequence = self._active.pop(request_id)
         self.scheduler.remove(sequence)
         return continuation
-
-
-def assemble(slices: list[Slice], token_ids: list[list[int]]) -> Batch:
-    """The batch of the slices; `token_ids` has all known tokens of each slice's sequence."""
-    starts = [work.sequence.num_computed_tokens for work in slices]
-    spans = [
-        range(start, start + work.num_tokens) for start, work in zip(starts, slices, strict=True)
-    ]
-    ends = np.cumsum([len(span) for span in spans])
-    reached = [work.reaches_end for work in slices]
-    width = max(len(work.sequence.pages) for work in slices)
-    tables = np.full((len(slices), width), -1, dtype=np.int32)  # (sequences, pages)
-    for table, work in zip(tables, slices, strict=True):
-        table[: len(work.sequence.pages)] = work.sequence.pages
-    known = [ids[span.start : span.stop] for ids, span in zip(token_ids, spans, strict=True)]
-    return Batch(
-        token_ids=np.concatenate(known).astype(np.int32),
-        positions=np.concatenate(spans).astype(np.int32),
-        sequence_starts=np.concatenate([[0], ends]).astype(np.int32),
-        page_tables=tables,
-        output_rows=(ends[reached] - 1).astype(np.int32),
-    )

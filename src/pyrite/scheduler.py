@@ -20,6 +20,8 @@ from pyrite.backends.base import PAGE_TOKENS
 from pyrite.errors import CapacityError
 from pyrite.kv.pages import PagePool
 
+SCORED_TOKENS = 64  # prompt tokens with logits of their own in one step: each is a whole row
+
 
 @dataclass(slots=True, eq=False)
 class Sequence:
@@ -33,6 +35,8 @@ class Sequence:
     num_computed_tokens: int = 0  # whose keys and values are in `pages`
     num_cached_tokens: int = 0  # of the prompt, found in the prefix index when it was admitted
     pages: list[int] = field(default_factory=list)
+    num_drafts: int = 0  # guessed tokens after the known ones, to be computed if there is room
+    scores_prompt: bool = False  # logits of all its prompt are wanted: no cached prefix may serve
 
     @property
     def num_behind(self) -> int:
@@ -46,10 +50,12 @@ class Sequence:
 
 @dataclass(frozen=True, slots=True)
 class Slice:
-    """`num_tokens` tokens of a sequence to compute, from its `num_computed_tokens` on."""
+    """`num_tokens` tokens of a sequence to compute, from its `num_computed_tokens` on; then the
+    first `num_drafts` of its guessed ones."""
 
     sequence: Sequence
     num_tokens: int
+    num_drafts: int = 0
 
     @property
     def reaches_end(self) -> bool:
@@ -110,9 +116,13 @@ class Scheduler:
         return step.slices
 
     def commit(self, work: Slice, num_sampled: int) -> None:
-        """The slice was computed, and `num_sampled` tokens were added after it."""
+        """The slice was computed, and `num_sampled` tokens were added after it.
+
+        All of these but the last equal drafts, which are computed; what was written for the drafts
+        after them is written anew in time.
+        """
         sequence = work.sequence
-        sequence.num_computed_tokens += work.num_tokens
+        sequence.num_computed_tokens += work.num_tokens + max(0, num_sampled - 1)
         self.num_computed_tokens += work.num_tokens
         sequence.num_tokens += num_sampled
         assert sequence.num_computed_tokens <= sequence.num_tokens <= sequence.max_length, sequence
@@ -131,9 +141,21 @@ class Scheduler:
 
     def _extend(self, sequence: Sequence, step: _Step) -> None:
         """Adds a slice for the sequence if the budget and the pages allow one."""
-        count = min(sequence.num_behind, step.budget)
+        room = min(step.budget, step.scored_budget) if sequence.scores_prompt else step.budget
+        count = min(sequence.num_behind, room)
         if count > 0 and self._grow(sequence, sequence.num_computed_tokens + count, step):
-            step.add(Slice(sequence, count))
+            step.add(Slice(sequence, count, self._granted_drafts(sequence, count, step)))
+
+    def _granted_drafts(self, sequence: Sequence, count: int, step: _Step) -> int:
+        """As many of its drafts as budget and pages have room for; none is preempted for them."""
+        if count < sequence.num_behind:
+            return 0
+        wanted = min(sequence.num_drafts, step.budget - count)
+        end = sequence.num_computed_tokens + count
+        missing = pages_for(end + wanted) - len(sequence.pages)
+        if missing > 0 and missing <= self.pool.num_free - self._num_claimed():
+            sequence.pages += self.pool.take(missing) or ()
+        return max(0, min(wanted, len(sequence.pages) * PAGE_TOKENS - end))
 
     def _grow(self, sequence: Sequence, num_tokens: int, step: _Step) -> bool:
         """Gives the sequence pages for `num_tokens` tokens, preempting others if need be."""
@@ -173,8 +195,10 @@ class Scheduler:
 
         Pages that running sequences still need for tokens they know count as taken.
         """
-        claimed = sum(_num_claimed(other) for other in self.running)
-        return _num_claimed(sequence) <= self.pool.num_free - claimed
+        return _num_claimed(sequence) <= self.pool.num_free - self._num_claimed()
+
+    def _num_claimed(self) -> int:
+        return sum(_num_claimed(other) for other in self.running)
 
 
 class _Step:
@@ -184,11 +208,13 @@ class _Step:
         self.slices: list[Slice] = []
         self.scheduled: set[int] = set()  # id() of their sequences
         self.budget = budget
+        self.scored_budget = SCORED_TOKENS
 
     def add(self, work: Slice) -> None:
         self.slices.append(work)
         self.scheduled.add(id(work.sequence))
-        self.budget -= work.num_tokens
+        self.budget -= work.num_tokens + work.num_drafts
+        self.scored_budget -= work.num_tokens * work.sequence.scores_prompt
 
 
 def _order(sequence: Sequence) -> tuple[int, int]:

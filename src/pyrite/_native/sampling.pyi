@@ -53,4 +53,13 @@ def sample_batch(
     top_tokens: NDArray[np.int32],
     top_logprobs: NDArray[np.float32],
 ) -> None: ...
+def score_rows(
+    scratch: Scratch,
+    logits: NDArray[np.float32],
+    size: int,
+    tokens: NDArray[np.int32],
+    logprobs: NDArray[np.float32],
+    top_tokens: NDArray[np.int32],
+    top_logprobs: NDArray[np.float32],
+) -> int: ...
 def random_at(seed: int, choice: int, step: int) -> tuple[float, float]: ...

@@ -35,7 +35,7 @@ class Range:
 
 
 RANGES: dict[str, Range] = {
-    "max_tokens": Range(1, 2**31 - 1, whole=True, optional=True),
+    "max_tokens": Range(0, 2**31 - 1, whole=True, optional=True),
     "temperature": Range(0.0, 2.0),
     "top_k": Range(0, 2**31 - 1, whole=True),
     "top_p": Range(0.0, 1.0),
@@ -53,6 +53,7 @@ RANGES: dict[str, Range] = {
     "seed": Range(-(2**63), 2**63 - 1, whole=True, optional=True),
     "min_tokens": Range(0, 2**31 - 1, whole=True),
     "logprobs": Range(0, 20, whole=True, optional=True),
+    "prompt_logprobs": Range(0, 20, whole=True, optional=True),
 }
 TOKEN_ID = Range(0, MAX_TOKEN_ID, whole=True)
 BIAS = Range(-100.0, 100.0)

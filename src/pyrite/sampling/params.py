@@ -23,7 +23,7 @@ class SamplingParams:
     ParameterError for a value of the wrong type or out of range; nothing is clamped.
     """
 
-    max_tokens: int | None = None  # None: until the context is full
+    max_tokens: int | None = None  # None: until the context is full; 0: prompt_logprobs alone
     temperature: float = 1.0  # 0 is greedy
     top_k: int = 0  # 0: all
     top_p: float = 1.0
@@ -46,6 +46,7 @@ class SamplingParams:
     stop_token_ids: tuple[int, ...] = ()
     ignore_eos: bool = False
     logprobs: int | None = None  # 0: the sampled token alone; k: and the k likeliest
+    prompt_logprobs: int | None = None  # the same of the prompt's tokens; the first has none
     skip_special_tokens: bool = True
     shown_token_ids: tuple[int, ...] = ()  # special, and text all the same
     include_stop: bool = False
@@ -60,6 +61,9 @@ class SamplingParams:
         for name in ("stop_token_ids", "shown_token_ids"):
             self._set(name, _ids(name, getattr(self, name)))
         self._set("logit_bias", _bias(self.logit_bias))
+        if self.max_tokens == 0 and self.prompt_logprobs is None:
+            hint = "without an answer, ask for the prompt's log-probabilities"
+            raise ParameterError("max_tokens", 0, "at least 1", hint=hint)
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             limit = f"at most max_tokens ({self.max_tokens})"
             raise ParameterError("min_tokens", self.min_tokens, limit)

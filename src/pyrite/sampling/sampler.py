@@ -121,7 +121,7 @@ class BatchSampler:
     """
 
     def __init__(self) -> None:
-        self._scratch = native.Scratch()
+        self.scratch = native.Scratch()
 
     def sample(
         self,
@@ -142,7 +142,7 @@ class BatchSampler:
         top_tokens = np.empty((count, max(width, 0)), np.int32)
         top_logprobs = np.empty((count, max(width, 0)), np.float32)
         native.sample_batch(
-            self._scratch,
+            self.scratch,
             [sampler.state for sampler in samplers],
             logits,
             np.arange(count, dtype=np.int32) if rows is None else rows,
@@ -195,12 +195,16 @@ def _outcome(
     return Sampled(token_id, PositionLogprobs(TokenLogprob(token_id, logprob), existing))
 
 
+def not_finite() -> BackendError:
+    return BackendError(
+        "the model gave a logit that is not a finite number",
+        hint="check the model file with `pyrite doctor`",
+    )
+
+
 def _error(status: int) -> PyriteError:
     if status == NOT_FINITE:
-        return BackendError(
-            "the model gave a logit that is not a finite number",
-            hint="check the model file with `pyrite doctor`",
-        )
+        return not_finite()
     return RequestError(
         "no token is allowed at this step: the model and the parameters mask all of them",
         hint="relax logit_bias, min_tokens or the stop ids",
