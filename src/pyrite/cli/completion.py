@@ -38,12 +38,14 @@ def options_by_verb() -> dict[str, list[tuple[str, str]]]:
 
 def bash() -> str:
     verbs = options_by_verb()
+    longest_first = sorted(verbs.items(), key=lambda item: -item[0].count(" "))
     cases = [
-        f"    {verb}) words='{' '.join(name for name, _ in names)}' ;;"
-        for verb, names in verbs.items()
+        f"    '{verb}'|'{verb} '*) words='{' '.join(name for name, _ in names)}' ;;"
+        for verb, names in longest_first
     ]
+    one_word = [verb for verb in verbs if " " not in verb]
     return (
-        BASH.replace("@VERBS@", " ".join(verbs))
+        BASH.replace("@VERBS@", " ".join(one_word))
         .replace("@CASES@", "\n".join(cases))
         .replace("@MODEL_VERBS@", "|".join(MODEL_VERBS))
     )
@@ -58,9 +60,11 @@ def fish() -> str:
 
     lines = ["complete -c pyrite -f"]
     for verb, (_, text) in VERBS.items():
-        lines.append(f"complete -c pyrite -n __fish_use_subcommand -a {verb} -d {quoted(text)}")
+        first, last = verb.split()[:-1], verb.split()[-1]
+        here = quoted(seen(first) if first else "__fish_use_subcommand")
+        lines.append(f"complete -c pyrite -n {here} -a {last} -d {quoted(text)}")
     for verb, names in options_by_verb().items():
-        here = quoted(f"__fish_seen_subcommand_from {verb}")
+        here = quoted(seen(verb.split()))
         for name, text in names:
             kind = f"-l {name[2:]}" if name.startswith("--") else f"-s {name[1:]}"
             lines.append(f"complete -c pyrite -n {here} {kind} -d {quoted(text)}")
@@ -68,6 +72,11 @@ def fish() -> str:
         here = quoted(f"__fish_seen_subcommand_from {verb}")
         lines.append(f"complete -c pyrite -n {here} -F -a '(pyrite ls --names 2>/dev/null)'")
     return "\n".join(lines) + "\n"
+
+
+def seen(words: list[str]) -> str:
+    """Fish's condition: these words are on the line."""
+    return "; and ".join(f"__fish_seen_subcommand_from {word}" for word in words)
 
 
 def quoted(text: str) -> str:
@@ -81,7 +90,7 @@ _pyrite() {
     COMPREPLY=($(compgen -W '@VERBS@' -- "$current"))
     return
   fi
-  case "${COMP_WORDS[1]}" in
+  case "${COMP_WORDS[*]:1:2}" in
 @CASES@
   esac
   case "$current" in

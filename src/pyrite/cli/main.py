@@ -28,6 +28,7 @@ VERBS = {
     "embed": ("pyrite.cli.embed", "vectors of texts"),
     "tokenize": ("pyrite.cli.tokenize", "the tokens of a text"),
     "bench": ("pyrite.cli.bench", "measure speed, and the share of what the machine can do"),
+    "bench serve": ("pyrite.cli.bench_serve", "measure a server that speaks OpenAI's HTTP"),
     "doctor": ("pyrite.cli.doctor", "check this machine, and a model file on it"),
     "completion": ("pyrite.cli.completion", "print completions for a shell"),
 }
@@ -42,7 +43,8 @@ TERMINATED = 143
 
 EXIT_CODES = {
     OK: "done",
-    CHECK_FAILED: "doctor found a fault, or the system refused something (a folder, a file)",
+    CHECK_FAILED: "doctor found a fault, the system refused something (a folder, a file), or "
+    "a request of bench serve failed",
     USAGE: "the command line, a parameter or a prompt is out of bounds",
     3: "the model file cannot be used",
     4: "there is no such model",
@@ -101,7 +103,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def dispatch(arguments: Sequence[str]) -> int:
-    verb = arguments[0] if arguments else "--help"
+    verb, rest = split_verb(arguments)
     if verb in ("-h", "--help", "help"):
         print(usage())
         return OK
@@ -111,9 +113,17 @@ def dispatch(arguments: Sequence[str]) -> int:
     if verb not in VERBS:
         return complain(f"no verb {verb!r}; {suggestion(verb)}", USAGE)
     module = import_module(VERBS[verb][0])
-    options = parser_of(verb, module).parse_intermixed_args(arguments[1:])
+    options = parser_of(verb, module).parse_intermixed_args(rest)
     code: int = module.run(options)
     return code
+
+
+def split_verb(arguments: Sequence[str]) -> tuple[str, Sequence[str]]:
+    """The verb, of one word or two, and what follows it."""
+    two_words = " ".join(arguments[:2])
+    if two_words in VERBS:
+        return two_words, arguments[2:]
+    return (arguments[0], arguments[1:]) if arguments else ("--help", ())
 
 
 def parser_of(verb: str, module: Any) -> argparse.ArgumentParser:
