@@ -23,8 +23,10 @@ from pyrite.engine import Engine
 from pyrite.server.app import build_app
 from pyrite.server.link import EngineLink
 from pyrite.server.prompts import Prompts
+from pyrite.server.protocol import bounded
 from pyrite.server.run import listen, url_of
 from pyrite.server.service import Card, Service
+from pyrite.server.settings import ServerSettings
 from pyrite.server.wire import Ready
 from pyrite.server.worker import Pipe, Worker
 from pyrite.text.template import ChatTemplate
@@ -64,6 +66,7 @@ def scripted_server(
     runner: ReadingRunner | None = None,
     context: int = 512,
     template: str | None = TEMPLATE,
+    settings: ServerSettings = ServerSettings(),  # noqa: B008 - frozen
     wrap: Callable[[Service], object] = lambda service: None,
 ) -> Iterator[Served]:
     """The real server and worker loop, in threads of this process, over a scripted model."""
@@ -74,9 +77,18 @@ def scripted_server(
     pipe = Pipe(theirs)
     link = EngineLink(Path("scripted"), Settings())
     chat = None if template is None else ChatTemplate(template)
-    service = Service(link, Prompts(engine.tokenizer, chat), Card("scripted", ("alias",)))
+    service = Service(
+        link, Prompts(engine.tokenizer, chat), Card("scripted", ("alias",)), settings.limits
+    )
     wrap(service)
-    config = uvicorn.Config(build_app(service), log_config=None, lifespan="off", ws="none")
+    config = uvicorn.Config(
+        build_app(service, settings),
+        http=bounded(settings.limits),
+        log_config=None,
+        lifespan="off",
+        ws="none",
+        timeout_keep_alive=int(settings.limits.idle_seconds),
+    )
     server = uvicorn.Server(config)
     listener = listen("127.0.0.1", 0)
 
@@ -90,7 +102,7 @@ def scripted_server(
     worker.start()
     front.start()
     url = url_of(listener)
-    wait_ready(url)
+    wait_ready(service, url)
     try:
         yield Served(url, service, engine)
     finally:
@@ -154,10 +166,11 @@ def file_server(model: Path, *options: str, env: dict[str, str] | None = None) -
         process.stderr.close()
 
 
-def wait_ready(url: str) -> None:
+def wait_ready(service: Service, url: str) -> None:
+    host, port = url.removeprefix("http://").split(":")
     for _ in range(int(START_SECONDS / 0.01)):
-        with contextlib.suppress(httpx.HTTPError):
-            if httpx.get(f"{url}/readyz").status_code == 200:
+        if service.link.state == "ready":
+            with contextlib.suppress(OSError), socket.create_connection((host, int(port))):
                 return
         threading.Event().wait(0.01)
     raise AssertionError(f"{url} did not become ready")

@@ -6,7 +6,6 @@ Listens on loopback unless told otherwise. SIGTERM or Ctrl-C lets streams end; a
 from __future__ import annotations
 
 import argparse
-import logging
 import os
 import sys
 from pathlib import Path
@@ -15,6 +14,8 @@ from pyrite.cli import options as shared
 from pyrite.cli.models import DEFAULT_MODEL, find_model
 from pyrite.cli.terminal import this_terminal
 from pyrite.config import Settings
+from pyrite.server import limits
+from pyrite.server.keys import Key, plain_keys, read_keys
 from pyrite.server.settings import ServerSettings
 
 
@@ -43,6 +44,31 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="listen on a public address although nobody is asked for a key",
     )
     group.add_argument(
+        "--keys", metavar="FILE", help="keys with names and allowances: TOML tables [[key]]"
+    )
+    group.add_argument(
+        "--allow-host",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="a further name that clients may call the server by",
+    )
+    group.add_argument(
+        "--allow-origin",
+        action="append",
+        default=[],
+        metavar="ORIGIN",
+        help="an origin whose pages may use the server; '*' is any",
+    )
+    group.add_argument(
+        "--limit",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="change one of the server's limits; --limit help tells them",
+    )
+    group.add_argument("--access-log", action="store_true", help="one line a request, on stderr")
+    group.add_argument(
         "--drain-seconds", type=float, default=30.0, help="that streams may take to end (30)"
     )
     group.add_argument("--max-batch-tokens", type=int, default=512, help="tokens of a step (512)")
@@ -51,16 +77,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    logging.basicConfig(
-        level=logging.INFO, stream=sys.stderr, format="%(asctime)s %(levelname)s %(message)s"
-    )
+    if "help" in options.limit:
+        print(limits_text())
+        return 0
     server_settings = ServerSettings(
         host=options.host,
         port=options.port,
         aliases=tuple(options.alias),
-        keys=keys(options.api_key),
+        keys=keys(options),
         allow_public_without_key=options.allow_public_without_key,
+        allow_hosts=tuple(options.allow_host),
+        allow_origins=tuple(options.allow_origin),
         drain_seconds=options.drain_seconds,
+        limits=limits.parsed(options.limit),
     )
     settings = Settings(
         context=options.context,
@@ -77,17 +106,28 @@ def run(options: argparse.Namespace) -> int:
     link = EngineLink(path, settings)
     engine = link.spawn()  # it loads while the imports below go on
 
+    from pyrite.server.logs import start_logging
     from pyrite.server.run import listen, serve
 
+    start_logging(sys.stderr, access=options.access_log)
     listener = listen(server_settings.host, server_settings.port)
-    logging.getLogger("uvicorn").setLevel(logging.WARNING)
     return serve(link, engine, listener, name_of(options), server_settings, say)
 
 
-def keys(given: list[str]) -> tuple[str, ...]:
-    """Of the command line, which a list of processes shows, and of PYRITE_API_KEY."""
+def keys(options: argparse.Namespace) -> tuple[Key, ...]:
+    """Of the command line, which a list of processes shows, of PYRITE_API_KEY, and of a file."""
     from_environment = os.environ.get("PYRITE_API_KEY")
-    return tuple(given) + ((from_environment,) if from_environment else ())
+    plain = [*options.api_key, *([from_environment] if from_environment else [])]
+    named = read_keys(Path(options.keys)) if options.keys else []
+    return (*plain_keys(plain), *named)
+
+
+def limits_text() -> str:
+    """The table of limits."""
+    return "\n".join(
+        f"{row.name:<22}{row.default:>12g}  {row.status or '':>4} {row.words}"
+        for row in limits.rows()
+    )
 
 
 def name_of(options: argparse.Namespace) -> str:

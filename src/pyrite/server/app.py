@@ -1,85 +1,67 @@
-"""The routes of the server, over one service. Knows the dialects' doors and nothing inside them."""
+"""The application: every route, behind one guard. Knows the dialects' doors and nothing inside."""
 
 from __future__ import annotations
 
-import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 
-import msgspec
 from starlette.applications import Starlette
 from starlette.requests import Request
 from starlette.responses import Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from pyrite import __version__
+from pyrite.server import openai
+from pyrite.server.anthropic.errors import envelope as anthropic_envelope
 from pyrite.server.anthropic.routes import routes as anthropic_routes
+from pyrite.server.endpoints import json_response
 from pyrite.server.errors import HttpError
-from pyrite.server.http import Endpoint, Reply, Scope
-from pyrite.server.openai import chat, completions
-from pyrite.server.openai.errors import envelope
+from pyrite.server.guard import LIVENESS, LOOPBACK_NAMES, Guard
+from pyrite.server.http import Envelope
+from pyrite.server.keys import Keyring
+from pyrite.server.openai.errors import envelope as openai_envelope
 from pyrite.server.service import Service
+from pyrite.server.settings import ServerSettings, is_loopback
 
-Answer = Callable[[Service, bytes, str, str], Awaitable[Reply]]
+# By the beginning of a path, how errors are told there; anywhere else as OpenAI does.
+ENVELOPES: dict[str, Envelope] = {"/v1/messages": anthropic_envelope}
 
 
-def build_app(service: Service) -> Starlette:
-    app = Starlette(
-        routes=[
-            *health_routes(service),
-            *openai_routes(service),
-            *anthropic_routes(service),
-        ],
-        exception_handlers={404: not_found, 405: wrong_method},
+def build_app(service: Service, settings: ServerSettings) -> Guard:
+    app = Starlette(routes=routes(service), exception_handlers={404: not_found, 405: wrong_method})
+    app.router.redirect_slashes = False  # a redirect would lose the body
+    guard = Guard(
+        app,
+        keyring=Keyring(settings.keys),
+        hosts=hosts_of(settings),
+        origins=frozenset(settings.allow_origins),
+        envelope=envelope_of,
+        metrics=service.metrics,
     )
-    app.state.service = service
-    return app
+    service.charge = guard.charge
+    return guard
 
 
-def json_response(value: object, status: int = 200) -> Response:
-    return Response(msgspec.json.encode(value), status, media_type="application/json")
+def routes(service: Service) -> list[BaseRoute]:
+    return [*health_routes(service), *openai.routes(service), *anthropic_routes(service)]
 
 
-def endpoint(service: Service, answer: Answer, prefix: str) -> Endpoint:
-    async def reply(scope: Scope, body: bytes) -> Reply:
-        answer_id = f"{prefix}-{secrets.token_hex(12)}"
-        return await answer(service, body, scope.get("tenant", ""), answer_id)
-
-    return Endpoint(reply, envelope)
-
-
-def openai_routes(service: Service) -> list[Route]:
-    def describe(name: str) -> dict[str, object]:
-        return {
-            "id": name,
-            "object": "model",
-            "created": service.card.created,
-            "owned_by": "pyrite",
-            **service.card.details,
-        }
-
-    async def models(request: Request) -> Response:
-        card = service.card
-        names = (card.name, *(name for name in card.aliases if name != "*"))
-        return json_response({"object": "list", "data": [describe(name) for name in names]})
-
-    async def model(request: Request) -> Response:
-        name = request.path_params["name"]
-        service.card.check(name)
-        return json_response(describe(name))
-
-    return [
-        Route(
-            "/v1/chat/completions", endpoint(service, chat.reply_to, "chatcmpl"), methods=["POST"]
-        ),
-        Route("/v1/completions", endpoint(service, completions.reply_to, "cmpl"), methods=["POST"]),
-        Route("/v1/models", models),
-        Route("/v1/models/{name:path}", model),
-    ]
+def hosts_of(settings: ServerSettings) -> frozenset[str] | None:
+    """Names that the server may be called by; any, where it is public."""
+    if settings.allow_hosts:
+        return LOOPBACK_NAMES | {name.lower() for name in settings.allow_hosts}
+    return LOOPBACK_NAMES | {settings.host} if is_loopback(settings.host) else None
 
 
-def health_routes(service: Service) -> list[Route]:
+def envelope_of(path: str) -> Envelope:
+    for beginning, envelope in ENVELOPES.items():
+        if path.startswith(beginning):
+            return envelope
+    return openai_envelope
+
+
+def health_routes(service: Service) -> list[BaseRoute]:
     async def live(request: Request) -> Response:
-        alive = service.link.is_alive
+        alive = service.link.is_alive(service.limits.watchdog_seconds)
         return json_response({"status": "ok" if alive else "hung"}, 200 if alive else 503)
 
     async def ready(request: Request) -> Response:
@@ -89,25 +71,32 @@ def health_routes(service: Service) -> list[Route]:
     async def version(request: Request) -> Response:
         return json_response({"version": __version__})
 
-    return [
-        Route("/livez", live),
-        Route("/readyz", ready),
-        Route("/health", ready),
-        Route("/version", version),
-    ]
+    async def metrics(request: Request) -> Response:
+        return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
+
+    pages: dict[str, Callable[[Request], object]] = {
+        LIVENESS: live,
+        "/readyz": ready,
+        "/health": ready,
+        "/version": version,
+        "/metrics": metrics,
+    }
+    return [Route(path, page) for path, page in pages.items()]
 
 
 async def not_found(request: Request, error: Exception) -> Response:
+    path = request.url.path
     if isinstance(error, HttpError):
-        return error_response(error)
-    path = request.url.path[:200]
-    return error_response(HttpError(404, "not_found", f"there is no route {path!r}"))
+        return error_response(error, path)
+    return error_response(HttpError(404, "not_found", f"there is no route {path[:200]!r}"), path)
 
 
 async def wrong_method(request: Request, error: Exception) -> Response:
-    words = f"{request.method[:20]} is not for {request.url.path[:200]!r}"
-    return error_response(HttpError(405, "method_not_allowed", words))
+    path = request.url.path
+    words = f"{request.method[:20]} is not for {path[:200]!r}"
+    return error_response(HttpError(405, "method_not_allowed", words), path)
 
 
-def error_response(error: HttpError) -> Response:
-    return Response(envelope(error, error.status), error.status, media_type="application/json")
+def error_response(error: HttpError, path: str) -> Response:
+    body = envelope_of(path)(error, error.status)
+    return Response(body, error.status, media_type="application/json")

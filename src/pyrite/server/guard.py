@@ -12,13 +12,14 @@ import binascii
 import logging
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, MutableMapping
 from typing import Any
 from urllib.parse import urlsplit
 
 from pyrite.server.errors import HttpError
 from pyrite.server.http import App, Envelope, Receive, Scope, Send, send_error
 from pyrite.server.keys import Key, Keyring
+from pyrite.server.metrics import Metrics
 from pyrite.server.quotas import Quota
 
 LIVENESS = "/livez"
@@ -40,6 +41,7 @@ class Guard:
         hosts: frozenset[str] | None,
         origins: frozenset[str] = frozenset(),
         envelope: Callable[[str], Envelope],  # by path
+        metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._app = app
@@ -47,6 +49,7 @@ class Guard:
         self._hosts = hosts
         self._origins = origins
         self._envelope = envelope
+        self._metrics = metrics
         self._clock = clock
         self._quotas = {key.name: Quota(key, clock()) for key in keyring.keys}
 
@@ -63,6 +66,7 @@ class Guard:
         try:
             await self._pass(scope, headers, receive, told)
         except HttpError as error:
+            self._metrics.refused(error.status)
             await send_error(told.send, error, self._envelope(scope["path"]))
         finally:
             told.log(scope.get("tenant", ""))
@@ -101,7 +105,9 @@ class Guard:
         raise HttpError(
             401,
             "invalid_api_key",
-            "no API key was given" if presented is None else "the API key is not one of this server",
+            "no API key was given"
+            if presented is None
+            else "the API key is not one of this server",
             hint="send it as `Authorization: Bearer KEY`",
         )
 
@@ -126,7 +132,7 @@ class Told:
         self._started = time.perf_counter()
         scope["request_id"] = self.request_id
 
-    async def send(self, message: dict[str, Any]) -> None:
+    async def send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
             message["headers"] = [*message.get("headers", ()), *self._headers()]

@@ -10,20 +10,21 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol
 
 from pyrite.server.errors import HttpError, is_bug, status_of
+from pyrite.server.limits import Limits
+from pyrite.server.metrics import Metrics
 
-Scope = dict[str, Any]
-Receive = Callable[[], Awaitable[dict[str, Any]]]
-Send = Callable[[dict[str, Any]], Awaitable[None]]
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = Sequence[tuple[bytes, bytes]]
 
-SLOW_READER_SECONDS = 60.0  # that a write may take before its client is given up
-MAX_BODY_BYTES = 16 * 2**20
 logger = logging.getLogger("pyrite.server")
 
 
@@ -55,12 +56,18 @@ class Envelope(Protocol):
     def __call__(self, error: BaseException, status: int) -> bytes: ...
 
 
-async def read_body(receive: Receive, limit: int = MAX_BODY_BYTES) -> bytes:
-    """Raises HttpError 413 beyond `limit` bytes, ClientGone."""
+async def read_body(receive: Receive, limits: Limits) -> bytes:
+    """Raises HttpError 413 for a body too large, 408 for one too slow; ClientGone."""
     parts = []
     size = 0
+    limit = limits.body_bytes
     while True:
-        message = await receive()
+        try:
+            async with asyncio.timeout(limits.body_seconds):
+                message = await receive()
+        except TimeoutError:
+            words = f"nothing of the body came for {limits.body_seconds:g} s"
+            raise HttpError(408, "body_too_slow", words) from None
         if message["type"] == "http.disconnect":
             raise ClientGone
         part = message.get("body", b"")
@@ -112,14 +119,17 @@ class Endpoint:
 
     reply: Callable[[Scope, bytes], Awaitable[Reply]]
     envelope: Envelope
+    limits: Limits
+    metrics: Metrics
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
-            body = await read_body(receive)
+            body = await read_body(receive, self.limits)
             await self._answer(scope, body, receive, send)
         except ClientGone:
-            return
+            self.metrics.cancelled()
         except Exception as error:
+            self.metrics.refused(status_of(error))
             await send_error(send, error, self.envelope)
 
     async def _answer(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
@@ -142,38 +152,40 @@ class Endpoint:
         async with aclosing(reply.chunks()) as chunks:
             first = await anext(chunks)
             if reply.streams:
-                await stream(send, reply, first, chunks)
+                await self._stream(send, reply, first, chunks)
             else:
                 await send_bytes(
                     send, 200, first, media_type=reply.media_type, headers=reply.headers
                 )
 
+    async def _stream(
+        self, send: Send, reply: Reply, first: bytes, rest: AsyncGenerator[bytes, None]
+    ) -> None:
+        headers = [
+            (b"content-type", reply.media_type.encode()),
+            (b"cache-control", b"no-cache"),
+            (b"x-accel-buffering", b"no"),
+            *reply.headers,
+        ]
+        await send({"type": "http.response.start", "status": 200, "headers": headers})
+        await self._write(send, first)
+        try:
+            async for chunk in rest:
+                await self._write(send, chunk)
+        except (ClientGone, asyncio.CancelledError):
+            raise
+        except Exception as error:
+            self.metrics.refused(status_of(error))
+            if is_bug(error):
+                logger.error("a stream failed: %s", type(error).__name__, exc_info=error)
+            await self._write(send, reply.failure(error))
+        await send({"type": "http.response.body", "body": b""})
 
-async def stream(send: Send, reply: Reply, first: bytes, rest: AsyncGenerator[bytes, None]) -> None:
-    headers = [
-        (b"content-type", reply.media_type.encode()),
-        (b"cache-control", b"no-cache"),
-        (b"x-accel-buffering", b"no"),
-        *reply.headers,
-    ]
-    await send({"type": "http.response.start", "status": 200, "headers": headers})
-    await _write(send, first)
-    try:
-        async for chunk in rest:
-            await _write(send, chunk)
-    except (ClientGone, asyncio.CancelledError):
-        raise
-    except Exception as error:
-        if is_bug(error):
-            logger.error("a stream failed: %s", type(error).__name__, exc_info=error)
-        await _write(send, reply.failure(error))
-    await send({"type": "http.response.body", "body": b""})
-
-
-async def _write(send: Send, chunk: bytes) -> None:
-    try:
-        async with asyncio.timeout(SLOW_READER_SECONDS):
-            await send({"type": "http.response.body", "body": chunk, "more_body": True})
-    except TimeoutError:
-        logger.warning("a client read nothing for %.0f s and is given up", SLOW_READER_SECONDS)
-        raise ClientGone from None
+    async def _write(self, send: Send, chunk: bytes) -> None:
+        try:
+            async with asyncio.timeout(self.limits.slow_reader_seconds):
+                await send({"type": "http.response.body", "body": chunk, "more_body": True})
+        except TimeoutError:
+            self.metrics.gave_up()
+            logger.warning("a client read nothing of its stream, and is given up")
+            raise ClientGone from None

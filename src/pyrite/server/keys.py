@@ -78,9 +78,9 @@ def read_keys(path: Path) -> list[Key]:
 
 def key_of(table: dict[str, Any], number: int) -> Key:
     where = f"keys[{number}]"
-    for name in table:
-        if name not in FIELDS:
-            raise ParameterError(f"{where}.{name}", "...", f"one of {', '.join(FIELDS)}")
+    for field in table:
+        if field not in FIELDS:
+            raise ParameterError(f"{where}.{field}", "...", f"one of {', '.join(FIELDS)}")
     name = table.get("name")
     if not isinstance(name, str) or not name:
         raise ParameterError(f"{where}.name", name, "a text")

@@ -22,7 +22,7 @@ from typing import cast
 
 from pyrite.config import Settings
 from pyrite.errors import BackendError, PyriteError
-from pyrite.request import Delta, Request
+from pyrite.request import Delta, EngineStats, Request
 from pyrite.server.wire import (
     Add,
     Cancel,
@@ -42,7 +42,6 @@ logger = logging.getLogger("pyrite.server")
 MERGE_BEYOND = 32  # unread deltas of one request; further ones are joined to the last
 MAX_RESTARTS = 3  # within RESTART_WINDOW_SECONDS
 RESTART_WINDOW_SECONDS = 600.0
-WATCHDOG_SECONDS = 120.0  # of silence; the engine speaks after each step, and each second when idle
 
 
 class Inbox:
@@ -96,7 +95,7 @@ class EngineLink:
         self.state = "closed"
         self.ready: Ready | None = None
         self.error: PyriteError | None = None
-        self.stats: dict[str, float] = {}
+        self.stats = EngineStats()
         self.heard_at = time.monotonic()
         self.on_report: Callable[[Report], None] = lambda report: None
         self._inboxes: dict[str, Inbox] = {}
@@ -114,11 +113,10 @@ class EngineLink:
     def process_id(self) -> int | None:
         return None if self._process is None else self._process.pid
 
-    @property
-    def is_alive(self) -> bool:
+    def is_alive(self, watchdog_seconds: float) -> bool:
         """False when the process is gone for good, or has been silent for too long."""
         if self.state == "ready":
-            return time.monotonic() - self.heard_at < WATCHDOG_SECONDS
+            return time.monotonic() - self.heard_at < watchdog_seconds
         return self.state == "loading"
 
     def spawn(self) -> socket.socket:

@@ -29,7 +29,7 @@ def bounded(limits: Limits) -> type[HttpToolsProtocol]:
             if len(self.connections) > limits.connections:
                 self._refuse(503, f"more than {limits.connections} connections")
                 return
-            self._wait_for_headers()
+            self._timer = self.loop.call_later(limits.idle_seconds, self.transport.close)
 
         def connection_lost(self, exc: Exception | None) -> None:
             self._stop_waiting()
@@ -45,8 +45,8 @@ def bounded(limits: Limits) -> type[HttpToolsProtocol]:
 
         def on_message_begin(self) -> None:
             self._header_bytes = 0
-            if self._timer is None:
-                self._wait_for_headers()
+            self._stop_waiting()
+            self._wait_for_headers()
             super().on_message_begin()
 
         def on_url(self, url: bytes) -> None:

@@ -22,13 +22,13 @@ from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.server.app import build_app
 from pyrite.server.link import EngineLink
 from pyrite.server.prompts import prompts_of
+from pyrite.server.protocol import bounded
 from pyrite.server.service import Card, Service
 from pyrite.server.settings import ServerSettings
 
 logger = logging.getLogger("pyrite.server")
 
 BACKLOG = 4096  # connections that the system holds until they are taken
-KEEP_ALIVE_SECONDS = 75
 LAST_SECONDS = 2  # that connections may take to close once nothing is left to say
 
 
@@ -60,16 +60,17 @@ def serve(
     Raises PyriteError when the model cannot be loaded.
     """
     checkpoint = open_checkpoint(link.model)
-    service = Service(link, prompts_of(checkpoint), Card(name, settings.aliases))
+    card = Card(name, settings.aliases)
+    service = Service(link, prompts_of(checkpoint), card, settings.limits)
     config = uvicorn.Config(
-        build_app(service),
-        http="httptools",
+        build_app(service, settings),
+        http=bounded(settings.limits),
         ws="none",
         lifespan="off",
         log_config=None,
         access_log=False,
         server_header=False,
-        timeout_keep_alive=KEEP_ALIVE_SECONDS,
+        timeout_keep_alive=int(settings.limits.idle_seconds),
         timeout_graceful_shutdown=LAST_SECONDS,
         backlog=BACKLOG,
     )

@@ -8,16 +8,19 @@ from __future__ import annotations
 import itertools
 import os
 import time
-from collections.abc import AsyncGenerator, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import AsyncGenerator, Callable, Sequence
+from dataclasses import dataclass, field
 
 from pyrite.errors import BackendError
-from pyrite.request import Delta, Request, Usage
+from pyrite.request import Delta, PositionLogprobs, Request, Usage
 from pyrite.server.ask import Ask, ChatAsk, Ended, Event, Part, Reason, Started
 from pyrite.server.errors import HttpError, not_ready
+from pyrite.server.limits import Limits
 from pyrite.server.link import EngineLink, Inbox
+from pyrite.server.metrics import Metrics
+from pyrite.server.pace import Pace
 from pyrite.server.prompts import Prompts
-from pyrite.text.answer import Content, Piece
+from pyrite.text.answer import Content
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,38 +48,105 @@ class Card:
 
 
 class Choice:
-    """One answer while it comes: its text is cut into pieces."""
+    """One answer while it comes: its text is cut into pieces, its tokens are timed."""
 
-    def __init__(self, number: int) -> None:
+    def __init__(self, number: int, prompt: Prompt, metrics: Metrics) -> None:
         self.number = number
+        self.prompt = prompt
+        self._metrics = metrics
+        self._asked_at = self._last_at = time.perf_counter()
+        self._has_tokens = False
 
-    def push(self, text: str) -> tuple[Piece, ...]:
-        return (Content(text),) if text else ()
+    def events(self, delta: Delta) -> list[Event]:
+        """Raises the request's own error."""
+        if delta.error is not None:
+            raise delta.error
+        if delta.finish_reason in ("cancelled", "error"):
+            raise BackendError("the request was cancelled by the server", hint="ask again")
+        self._time(delta)
+        started = self.prompt.start(delta)
+        pieces = (Content(delta.text),) if delta.text else ()
+        part = Part(self.number, pieces, delta.token_ids, shown_logprobs(delta))
+        return [*started, part, *self._end(delta)]
 
-    def finish(self, delta: Delta) -> tuple[tuple[Piece, ...], Reason]:
-        return (), "length" if delta.finish_reason == "length" else "stop"
+    def _end(self, delta: Delta) -> list[Event]:
+        if delta.finish_reason is None:
+            return []
+        assert delta.usage is not None, delta
+        assert delta.timings is not None, delta
+        reason: Reason = "length" if delta.finish_reason == "length" else "stop"
+        seconds = time.perf_counter() - self._asked_at
+        self._metrics.ended(reason, delta.usage, delta.timings, seconds)
+        return [Ended(self.number, reason, delta.usage, delta.timings, delta.stopped_by)]
+
+    def _time(self, delta: Delta) -> None:
+        now = time.perf_counter()
+        if not self._has_tokens and delta.usage is not None:
+            self._metrics.first_token(now - self._asked_at, delta.usage)
+        gap = now - self._last_at if self._has_tokens else None
+        self._metrics.tokens(len(delta.token_ids), gap)
+        self._has_tokens, self._last_at = True, now
+
+
+class Prompt:
+    """One ask's prompt, of all its choices; `first` is the number of the first."""
+
+    def __init__(self, ids: tuple[int, ...], first: int) -> None:
+        self.ids = ids
+        self.first = first
+        self._started = False
+
+    def start(self, delta: Delta) -> list[Event]:
+        """Once, with the first token of any choice."""
+        if self._started:
+            return []
+        self._started = True
+        cached = delta.usage.cached_tokens if delta.usage else 0
+        usage = Usage(len(self.ids), 0, cached)
+        started = Started(usage, self.first, self.ids, delta.prompt_logprobs, delta.miss)
+        return [started]
+
+
+def shown_logprobs(delta: Delta) -> tuple[PositionLogprobs, ...]:
+    """Those of tokens that are text: not of the id that ended the answer."""
+    ended_by_id = delta.finish_reason == "stop" and not isinstance(delta.stopped_by, str)
+    return delta.logprobs[:-1] if ended_by_id else delta.logprobs
 
 
 class Service:
     """One model, ready or being loaded."""
 
-    def __init__(self, link: EngineLink, prompts: Prompts, card: Card) -> None:
+    def __init__(self, link: EngineLink, prompts: Prompts, card: Card, limits: Limits) -> None:
         self.link = link
         self.prompts = prompts
         self.card = card
+        self.limits = limits
+        self.metrics = Metrics(card.name)
+        self.charge: Callable[[str, int], None] = lambda tenant, num_tokens: None
         self.draining = False
+        self.num_open = 0  # calls of `answer` that have not ended
+        self._pace = Pace()
         self._numbers = itertools.count()
         self._prefix = os.urandom(4).hex()
-        self.num_open = 0  # asks that are being answered
+        link.on_report = self.metrics.heard
 
     def check_open(self) -> None:
-        """Raises HttpError 503 while nothing can be answered."""
+        """Raises HttpError: 503 while nothing can be answered, 429 while too many wait."""
         if self.draining:
             raise HttpError(
                 503, "draining", "the server is shutting down", hint="ask another", retry_after=5
             )
         if self.link.state != "ready":
             raise not_ready(self.link.error)
+        waiting = self.link.num_requests - self.link.stats.running
+        if waiting >= self.limits.queue:
+            raise HttpError(
+                429,
+                "queue_full",
+                f"{waiting} requests are waiting, and the limit is {self.limits.queue}",
+                hint="wait as Retry-After says",
+                retry_after=self._pace.wait(waiting, time.monotonic()),
+            )
 
     async def answer(self, asks: Sequence[Ask], tenant: str = "") -> AsyncGenerator[Event, None]:
         """Events of all asks; choices are numbered through: those of the second ask come after.
@@ -86,38 +156,31 @@ class Service:
         """
         self.check_open()
         inbox = Inbox()
-        choices: dict[str, Choice] = {}
-        firsts: dict[str, tuple[int, tuple[int, ...]]] = {}
-        requests: list[Request] = []
-        for ask in asks:
-            ids = await self.prompts.ids(ask)
-            first = len(choices)
-            for number in range(drawn(ask)):
-                request = self._request(ask, ids, number, tenant)
-                requests.append(request)
-                choices[request.request_id] = Choice(first + number)
-                firsts[request.request_id] = (first, ids)
-        started: set[int] = set()
-        left = set(choices)
+        left: dict[str, Choice] = {}
         self.num_open += 1
         try:
-            for request in requests:
+            for request, choice in await self._requests(asks, tenant):
                 self.link.add(request, inbox)
+                left[request.request_id] = choice
             while left:
                 for delta in await inbox.take():
-                    if delta.error is not None:
-                        raise delta.error
-                    first, ids = firsts[delta.request_id]
-                    if first not in started:
-                        started.add(first)
-                        yield start_of(delta, first, ids)
-                    for event in events_of(delta, choices[delta.request_id]):
+                    for event in left[delta.request_id].events(delta):
                         yield event
                     if delta.finish_reason:
-                        left.discard(delta.request_id)
+                        del left[delta.request_id]
+                        self._count(delta, tenant)
         finally:
             self.num_open -= 1
             self.link.cancel(left)
+
+    async def _requests(self, asks: Sequence[Ask], tenant: str) -> list[tuple[Request, Choice]]:
+        pairs: list[tuple[Request, Choice]] = []
+        for ask in asks:
+            prompt = Prompt(await self.prompts.ids(ask), len(pairs))
+            for number in range(drawn(ask)):
+                choice = Choice(prompt.first + number, prompt, self.metrics)
+                pairs.append((self._request(ask, prompt.ids, number, tenant), choice))
+        return pairs
 
     def _request(self, ask: Ask, ids: tuple[int, ...], number: int, tenant: str) -> Request:
         return Request(
@@ -131,37 +194,13 @@ class Service:
             explain_cache=ask.explain_cache,
         )
 
+    def _count(self, delta: Delta, tenant: str) -> None:
+        """A request has ended."""
+        self._pace.ended(time.monotonic())
+        if delta.usage is not None:
+            self.charge(tenant, delta.usage.prompt_tokens + delta.usage.completion_tokens)
+
 
 def drawn(ask: Ask) -> int:
     """Answers that are drawn for an ask."""
     return ask.n if isinstance(ask, ChatAsk) else max(ask.n, ask.best_of)
-
-
-def start_of(delta: Delta, first: int, ids: tuple[int, ...]) -> Started:
-    cached = delta.usage.cached_tokens if delta.usage else 0
-    return Started(
-        Usage(len(ids), 0, cached),
-        choice=first,
-        prompt_ids=ids,
-        prompt_logprobs=delta.prompt_logprobs,
-        miss=delta.miss,
-    )
-
-
-def events_of(delta: Delta, choice: Choice) -> list[Event]:
-    if delta.finish_reason in ("cancelled", "error"):
-        raise BackendError("the request was cancelled by the server", hint="ask again")
-    pieces = choice.push(delta.text)
-    ended: list[Event] = []
-    if delta.finish_reason:
-        last, reason = choice.finish(delta)
-        pieces += last
-        assert delta.usage is not None, delta
-        assert delta.timings is not None, delta
-        ended = [Ended(choice.number, reason, delta.usage, delta.timings, delta.stopped_by)]
-    return [Part(choice.number, pieces, delta.token_ids, delta.logprobs), *ended]
-
-
-def without_sampling(ask: Ask) -> Ask:
-    """The ask, for one token: what its prompt costs and nothing else."""
-    return replace(ask, params=replace(ask.params, max_tokens=1))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import ipaddress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyrite.errors import ParameterError
+from pyrite.server.keys import Key
+from pyrite.server.limits import Limits
 
 
 @dataclass(frozen=True, slots=True)
@@ -15,13 +17,18 @@ class ServerSettings:
     host: str = "127.0.0.1"
     port: int = 8000  # 0: any free one
     aliases: tuple[str, ...] = ()  # further names of the model; "*" is any name
-    keys: tuple[str, ...] = ()  # API keys; without one nobody is asked for any
+    keys: tuple[Key, ...] = ()  # without one nobody is asked for any
     allow_public_without_key: bool = False
+    allow_hosts: tuple[str, ...] = ()  # names that clients may call the server by, on loopback too
+    allow_origins: tuple[str, ...] = ()  # of pages elsewhere that may use it; "*" is any
     drain_seconds: float = 30.0  # that streams may take to end after SIGTERM
+    limits: Limits = field(default_factory=Limits)
 
     def __post_init__(self) -> None:
         if not 0 <= self.port <= 65535:
             raise ParameterError("port", self.port, "a whole number from 0 to 65535")
+        if not 0 <= self.drain_seconds <= 86400:
+            raise ParameterError("drain_seconds", self.drain_seconds, "a number from 0 to 86400")
         if not self.keys and not self.allow_public_without_key and not is_loopback(self.host):
             raise ParameterError(
                 "host",

@@ -15,7 +15,7 @@ import msgspec
 from pyrite import errors
 from pyrite.config import Settings
 from pyrite.errors import BackendError, PyriteError
-from pyrite.request import Delta, Request
+from pyrite.request import Delta, EngineStats, Request
 
 LENGTH = struct.Struct("<I")
 MAX_FRAME_BYTES = 2**30
@@ -59,7 +59,7 @@ class Report(msgspec.Struct, frozen=True, tag="report"):
     """What one step gave. `stats` are the engine's counters after it."""
 
     deltas: list[Delta]
-    stats: dict[str, float]
+    stats: EngineStats
     step_seconds: float
 
 

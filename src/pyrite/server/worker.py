@@ -11,7 +11,6 @@ import signal
 import socket
 import sys
 import time
-from dataclasses import asdict
 from pathlib import Path
 
 from pyrite.engine import Engine
@@ -70,14 +69,15 @@ class Worker:
     def run(self) -> None:
         """Until the socket closes."""
         while True:
-            busy = self._engine.has_work
-            commands = self._pipe.receive(0.0 if busy else IDLE_REPORT_SECONDS)
-            deltas = [delta for command in commands for delta in self._obey(command)]
+            wait = 0.0 if self._engine.has_work else IDLE_REPORT_SECONDS
+            deltas = [
+                delta for command in self._pipe.receive(wait) for delta in self._obey(command)
+            ]
             started = time.perf_counter()
             if self._engine.has_work:
                 deltas += self._engine.step()
             seconds = time.perf_counter() - started
-            self._pipe.send(Report(deltas, asdict(self._engine.stats()), seconds if busy else 0.0))
+            self._pipe.send(Report(deltas, self._engine.stats(), seconds))
 
     def _obey(self, command: Command) -> list[Delta]:
         if isinstance(command, Add):

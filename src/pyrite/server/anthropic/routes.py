@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -40,7 +40,7 @@ class Door:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         request_id = f"req_{secrets.token_hex(12)}"
 
-        async def named(message: dict[str, Any]) -> None:
+        async def named(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 header = (b"request-id", request_id.encode())
                 message = {**message, "headers": [*message["headers"], header]}
@@ -50,7 +50,7 @@ class Door:
             return await self.answer(self.service, body, scope.get("tenant", ""), request_id)
 
         told = partial(envelope, request_id=request_id)
-        await Endpoint(reply, told)(scope, receive, named)
+        await Endpoint(reply, told, self.service.limits, self.service.metrics)(scope, receive, named)
 
 
 async def messages(service: Service, body: bytes, tenant: str, request_id: str) -> MessageReply:

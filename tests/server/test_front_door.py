@@ -1,0 +1,376 @@
+"""What comes before a dialect: bounds on bytes and time, keys, hosts, origins, types, and logs."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import logging
+import re
+import socket
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import httpx
+import pytest
+from tests.server.harness import Served, scripted_server
+
+from pyrite.server.app import routes
+from pyrite.server.keys import Key, plain_keys
+from pyrite.server.limits import Limits
+from pyrite.server.logs import JsonLines
+from pyrite.server.settings import ServerSettings
+
+CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "tin"}], "max_tokens": 3}
+SECRET = "pyr-tin-lead-zinc"
+QUICK = Limits(header_seconds=0.2, body_seconds=0.2, slow_reader_seconds=0.5, idle_seconds=1)
+
+
+@pytest.fixture(scope="module")
+def locked() -> Iterator[Served]:
+    keys = (
+        *plain_keys([SECRET]),
+        Key("slow", hashlib.sha256(b"slow").digest(), requests_per_minute=2),
+        Key("small", hashlib.sha256(b"small").digest(), tokens_per_minute=10),
+        Key("one", hashlib.sha256(b"one").digest(), concurrency=1),
+    )
+    with scripted_server(settings=ServerSettings(keys=keys)) as served:
+        yield served
+
+
+@pytest.fixture(scope="module")
+def quick() -> Iterator[Served]:
+    with scripted_server(settings=ServerSettings(limits=QUICK)) as served:
+        yield served
+
+
+def spoken(served: Served, data: bytes, *, wait: float = 3) -> bytes:
+    """What the server says to raw bytes, until it closes or is silent for `wait` seconds."""
+    host, port = served.url.removeprefix("http://").split(":")
+    said = b""
+    with socket.create_connection((host, int(port)), timeout=wait) as link:
+        try:
+            link.sendall(data)
+            while piece := link.recv(65536):
+                said += piece
+        except (TimeoutError, ConnectionError):
+            pass
+    return said
+
+
+def status(said: bytes) -> int:
+    return int(said.split(b" ", 2)[1]) if said.startswith(b"HTTP/1.1 ") else 0
+
+
+def answers(served: Served) -> bool:
+    """The canary: the server still answers as it should."""
+    with served.client() as client:
+        return client.post("/v1/chat/completions", json=CHAT).status_code in (200, 401)
+
+
+# Bytes before the body
+
+
+@pytest.mark.parametrize(
+    ("head", "expected"),
+    [
+        (b"GET /" + b"a" * 65536 + b" HTTP/1.1\r\nhost: localhost\r\n\r\n", 414),
+        (b"GET /livez HTTP/1.1\r\nhost: localhost\r\nx: " + b"b" * 2**20 + b"\r\n\r\n", 431),
+        (b"GET /livez HTTP/1.1\r\nhost: localhost\r\n" + b"a: b\r\n" * 10_000 + b"\r\n", 431),
+        (b"nonsense\r\n\r\n", 400),
+        (b"GET /livez HTTP/1.1\r\nhost: localhost\r\nbad header\r\n\r\n", 400),
+    ],
+)
+def test_a_head_out_of_bounds_is_refused(scripted: Served, head: bytes, expected: int) -> None:
+    assert status(spoken(scripted, head)) == expected
+    assert answers(scripted)
+
+
+@pytest.mark.parametrize(
+    "smuggled",
+    [
+        b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"0\r\n\r\nGET /livez HTTP/1.1\r\n\r\n",
+        b"Content-Length: 4\r\nContent-Length: 5\r\n\r\nabcd",
+        b"Transfer-Encoding: chunked, identity\r\n\r\n0\r\n\r\n",
+    ],
+)
+def test_lengths_that_contradict_each_other_desynchronise_nothing(
+    scripted: Served, smuggled: bytes
+) -> None:
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
+    said = spoken(scripted, head + smuggled, wait=1)
+    assert status(said) == 400
+    assert said.count(b"HTTP/1.1 ") == 1, "a smuggled request was answered"
+
+
+def test_a_slow_head_and_a_slow_body_are_given_up(quick: Served) -> None:
+    started = time.monotonic()
+    assert status(spoken(quick, b"GET /livez HTTP/1.1\r\nhost: loc")) == 408
+    head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{"
+    assert status(spoken(quick, head)) == 408
+    assert time.monotonic() - started < 3
+    assert answers(quick)
+
+
+# Bodies
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[",
+        b"[]",
+        b'"text"',
+        b"null",
+        b"1",
+        b"[" * 100_000,
+        b'{"a":' * 100_000,
+        b'{"messages": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+        b'{"messages": NaN}',
+        b'{"temperature": Infinity, "messages": []}',
+        b'{"max_tokens": 1e400, "messages": [{"role": "user", "content": "x"}]}',
+        b'{"max_tokens": 1' + b"0" * 400 + b', "messages": [{"role": "user", "content": "x"}]}',
+        b'{"messages": [{"role": "user", "content": "\\ud800"}]}',
+        b'{"messages": [{"role": "user", "content": "\xff\xfe"}]}',
+        b'\xef\xbb\xbf{"messages": []}',
+        b"{" + b",".join(b'"k%d": 1' % number for number in range(300_000)) + b"}",
+    ],
+)
+def test_a_body_that_is_no_request_is_a_quick_400(scripted: Served, body: bytes) -> None:
+    started = time.monotonic()
+    with scripted.client() as client:
+        reply = client.post(
+            "/v1/chat/completions", content=body, headers={"content-type": "application/json"}
+        )
+    assert reply.status_code == 400, reply.text
+    assert reply.json()["error"]["message"]
+    assert time.monotonic() - started < 2
+    assert answers(scripted)
+
+
+def test_a_body_out_of_bounds_is_a_413(scripted: Served) -> None:
+    with scripted.client() as client:
+        reply = client.post("/v1/completions", json={"prompt": "a" * (17 * 2**20)})
+    assert reply.status_code == 413
+    assert reply.json()["error"]["code"] == "body_too_large"
+
+
+@pytest.mark.parametrize(
+    ("kind", "extra", "expected"),
+    [
+        ("application/json", {}, 200),
+        ("application/json; charset=utf-8", {}, 200),
+        ("application/x-www-form-urlencoded", {}, 200),
+        ("application/x-www-form-urlencoded", {"origin": "http://{host}"}, 415),
+        ("text/plain", {}, 415),
+        ("multipart/form-data; boundary=x", {}, 415),
+    ],
+)
+def test_bodies_are_json(scripted: Served, kind: str, extra: dict[str, str], expected: int) -> None:
+    host = scripted.url.removeprefix("http://")
+    headers = {"content-type": kind, **{key: text.format(host=host) for key, text in extra.items()}}
+    with scripted.client() as client:
+        reply = client.post("/v1/chat/completions", content=json.dumps(CHAT), headers=headers)
+    assert reply.status_code == expected
+
+
+# Where from
+
+
+def test_a_foreign_host_name_is_refused(scripted: Served) -> None:
+    with scripted.client() as client:
+        assert client.get("/livez", headers={"host": "evil.example:8000"}).status_code == 403
+        assert client.get("/livez", headers={"host": "localhost:1"}).status_code == 200
+
+
+def test_a_page_of_another_origin_is_refused(scripted: Served) -> None:
+    with scripted.client() as client:
+        reply = client.post(
+            "/v1/chat/completions", json=CHAT, headers={"origin": "https://evil.example"}
+        )
+        assert reply.status_code == 403
+        asked = {"origin": "https://evil.example", "access-control-request-method": "POST"}
+        reply = client.options("/v1/chat/completions", headers=asked)
+    assert reply.status_code == 403
+    assert "access-control-allow-origin" not in reply.headers
+
+
+def test_an_allowed_origin_is_told_so() -> None:
+    settings = ServerSettings(allow_origins=("https://good.example",))
+    with scripted_server(settings=settings) as served, served.client() as client:
+        headers = {"origin": "https://good.example"}
+        assert client.options("/v1/chat/completions", headers=headers).status_code == 204
+        reply = client.post("/v1/chat/completions", json=CHAT, headers=headers)
+    assert reply.status_code == 200
+    assert reply.headers["access-control-allow-origin"] == "https://good.example"
+
+
+# Keys
+
+
+def every_path(served: Served) -> list[str]:
+    assert served.service is not None
+    paths = [re.sub(r"\{.*?\}", "x", route.path) for route in routes(served.service)]  # type: ignore[attr-defined]
+    assert "/v1/chat/completions" in paths
+    return paths
+
+
+def test_every_route_but_liveness_wants_the_key(locked: Served) -> None:
+    with locked.client() as client:
+        for path in every_path(locked):
+            for spelled in (path, path + "/", path.upper(), "/" + path, path.replace("/", "/%2e/")):
+                for method in ("GET", "POST", "HEAD", "OPTIONS", "DELETE", "PUT"):
+                    reply = client.request(method, locked.url + spelled)
+                    if spelled == "/livez":
+                        assert reply.status_code in (200, 405)
+                    else:
+                        assert reply.status_code == 401, (method, spelled)
+        assert client.get("/readyz", headers={"x-api-key": SECRET}).status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ({"authorization": f"Bearer {SECRET}"}, 200),
+        ({"authorization": f"bearer  {SECRET}"}, 200),
+        ({"x-api-key": SECRET}, 200),
+        ({"authorization": "Basic cHlyaXRlOnB5ci10aW4tbGVhZC16aW5j"}, 200),
+        ({"authorization": f"Bearer {SECRET[:-1]}"}, 401),
+        ({"authorization": f"Bearer {SECRET}x"}, 401),
+        ({"authorization": "Bearer"}, 401),
+        ({"authorization": "Basic !!!"}, 401),
+        ({"authorization": "Digest x"}, 401),
+        ({"authorization": "Bearer schlüssel".encode()}, 401),
+        ({"x-api-key": ""}, 401),
+    ],
+)
+def test_a_key_is_right_or_wrong(locked: Served, headers: Any, expected: int) -> None:
+    with locked.client() as client:
+        assert client.post("/v1/chat/completions", json=CHAT, headers=headers).status_code == (
+            expected
+        )
+
+
+def test_allowances_of_a_key(locked: Served) -> None:
+    with locked.client(headers={"x-api-key": "slow"}) as client:
+        codes = [client.post("/v1/chat/completions", json=CHAT).status_code for _ in range(3)]
+        assert codes == [200, 200, 429]
+        assert int(client.post("/v1/chat/completions", json=CHAT).headers["retry-after"]) > 1
+    with locked.client(headers={"x-api-key": "small"}) as client:
+        codes = [
+            client.post("/v1/chat/completions", json={**CHAT, "max_tokens": 20}).status_code
+            for _ in range(2)
+        ]
+        assert codes == [200, 429]
+    body = {**CHAT, "max_tokens": 300, "ignore_eos": True, "stream": True}
+    with locked.client(headers={"x-api-key": "one"}) as client:
+        with client.stream("POST", "/v1/chat/completions", json=body) as reply:
+            lines = reply.iter_lines()
+            next(lines)
+            assert client.post("/v1/chat/completions", json=CHAT).status_code == 429
+        locked.wait_idle()
+        time.sleep(0.05)
+        assert client.post("/v1/chat/completions", json=CHAT).status_code == 200
+
+
+def test_secrets_are_told_nobody(locked: Served, caplog: pytest.LogCaptureFixture) -> None:
+    prompt = "a most private prompt"
+    said = []
+    with caplog.at_level(logging.DEBUG), locked.client() as client:
+        for key in (SECRET, SECRET + "x"):
+            headers = {"x-api-key": key}
+            for path in ("/v1/chat/completions", "/v1/models", "/metrics", "/nope", "/v1/models/x"):
+                said.append(client.get(path, headers=headers).text)
+                body = {"messages": [{"role": "user", "content": prompt}], "max_tokens": -1}
+                said.append(client.post(path, headers=headers, json=body).text)
+    logged = caplog.text + repr([record.__dict__ for record in caplog.records])
+    for text in (*said, logged):
+        assert SECRET not in text
+        assert prompt not in text
+        assert "Traceback" not in text
+        assert "/src/pyrite" not in "".join(said)
+
+
+def test_a_path_cannot_forge_a_line_of_the_log() -> None:
+    record = logging.LogRecord("pyrite", logging.INFO, "", 0, "request", None, None)
+    record.fields = {"path": '/x\n{"level":"error"}'}
+    line = JsonLines().format(record)
+    assert "\n" not in line
+    assert json.loads(line)["path"].startswith("/x\n")
+
+
+# Load
+
+
+def test_a_full_queue_is_a_quick_429() -> None:
+    settings = ServerSettings(limits=Limits(queue=4))
+    with scripted_server(settings=settings) as served, served.client() as client:
+        assert served.service is not None
+        body = {"prompt": ["tin"] * 64, "max_tokens": 400, "ignore_eos": True, "stream": True}
+        with client.stream("POST", "/v1/completions", json=body) as reply:
+            assert reply.status_code == 200
+            lines = reply.iter_lines()
+            next(lines)
+            started = time.monotonic()
+            refused = client.post("/v1/chat/completions", json=CHAT)
+            assert refused.status_code == 429
+            assert int(refused.headers["retry-after"]) >= 1
+            assert time.monotonic() - started < 0.5
+            assert client.get("/livez").status_code == 200
+        served.wait_idle()
+        assert client.post("/v1/chat/completions", json=CHAT).status_code == 200
+
+
+def test_a_client_that_reads_nothing_is_given_up(quick: Served) -> None:
+    host, port = quick.url.removeprefix("http://").split(":")
+    body = json.dumps({"prompt": ["a"] * 64, "max_tokens": 400, "stream": True, "ignore_eos": True})
+    head = (
+        f"POST /v1/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: {len(body)}\r\n\r\n"
+    )
+    with socket.socket() as link:
+        link.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+        link.connect((host, int(port)))
+        link.sendall((head + body).encode())
+        assert answers(quick), "others are not held up"
+        time.sleep(0.2)
+        quick.wait_idle(30)
+    for _ in range(200):
+        if b"slow_reader_cancelled_total{" in httpx.get(f"{quick.url}/metrics").content:
+            break
+    assert quick.service is not None
+    text = quick.service.metrics.text().decode()
+    assert 'vllm:slow_reader_cancelled_total{engine="0",model_name="scripted"} 1.0' in text
+
+
+def test_metrics_have_the_names_of_dashboards(scripted: Served) -> None:
+    with scripted.client() as client:
+        client.post("/v1/chat/completions", json=CHAT)
+        text = client.get("/metrics").text
+    for name in (
+        "vllm:num_requests_running",
+        "vllm:num_requests_waiting",
+        "vllm:kv_cache_usage_perc",
+        "vllm:prefix_cache_queries_total",
+        "vllm:prefix_cache_hits_total",
+        "vllm:num_preemptions_total",
+        "vllm:prompt_tokens_total",
+        "vllm:generation_tokens_total",
+        "vllm:request_success_total",
+        "vllm:time_to_first_token_seconds_bucket",
+        "vllm:inter_token_latency_seconds_bucket",
+        "vllm:e2e_request_latency_seconds_bucket",
+        "vllm:spec_decode_num_draft_tokens_total",
+    ):
+        assert f"{name}{{" in text, name
+
+
+def test_a_public_address_wants_a_key() -> None:
+    from pyrite.errors import ParameterError
+
+    with pytest.raises(ParameterError, match="allow-public-without-key"):
+        ServerSettings(host="0.0.0.0")
+    ServerSettings(host="0.0.0.0", allow_public_without_key=True)
+    ServerSettings(host="0.0.0.0", keys=tuple(plain_keys(["x"])))
+    ServerSettings(host="::1")
