@@ -15,6 +15,8 @@ from tests.engine.scripted import byte_tokenizer
 
 from pyrite.request import Timings, Usage
 from pyrite.server.ask import Ask, ChatAsk, Ended, Event, Part, Reason, Started
+from pyrite.server.limits import Limits
+from pyrite.server.metrics import Metrics
 from pyrite.server.service import Card
 from pyrite.text.answer import CallArguments, CallStart, Content, Piece, Reasoning
 from pyrite.text.tokenizer import Tokenizer
@@ -91,6 +93,8 @@ class ToldService:
     asks: list[Ask] = field(default_factory=list)
     tenants: list[str] = field(default_factory=list)
     closed: bool = False
+    limits: Limits = field(default_factory=Limits)
+    metrics: Metrics = field(default_factory=lambda: Metrics("told"))
 
     async def answer(self, asks: Sequence[Ask], tenant: str = "") -> AsyncGenerator[Event, None]:
         self.asks += asks

@@ -50,7 +50,9 @@ class Door:
             return await self.answer(self.service, body, scope.get("tenant", ""), request_id)
 
         told = partial(envelope, request_id=request_id)
-        await Endpoint(reply, told, self.service.limits, self.service.metrics)(scope, receive, named)
+        await Endpoint(reply, told, self.service.limits, self.service.metrics)(
+            scope, receive, named
+        )
 
 
 async def messages(service: Service, body: bytes, tenant: str, request_id: str) -> MessageReply:
