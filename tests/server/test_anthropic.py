@@ -305,7 +305,7 @@ IMAGE = {"type": "image", "source": {"type": "url", "url": "x"}}
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"max_tokens": 0}, "max_tokens = 0: must be a whole number from 1"),
+        ({"max_tokens": 0}, "max_tokens = 0: must be at least 1"),
         ({"max_tokens": "5"}, "max_tokens = '5'"),
         ({"temperature": 2.5}, "temperature = 2.5: must be a number from 0.0 to 2.0"),
         ({"top_p": -1}, "top_p = -1"),

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from pyrite.errors import ParameterError
-from pyrite.server.fields import Fields, Refused, header_of
+from pyrite.server.fields import Fields, Ignored, Refused, header_of
 
 
 class Text(msgspec.Struct, tag="text"):
@@ -37,7 +37,11 @@ FIELDS = Fields(
         "messages[].content[].image": Refused("text alone is read"),
         "messages[].content[].type": Refused("this engine reads text alone"),
     },
-    ignored={"user": "there are no users", "messages[].name": "templates know no names"},
+    ignored={
+        "user": "there are no users",
+        "messages[].name": "templates know no names",
+        "tier": Ignored("all are served alike", harmless=("auto",)),
+    },
 )
 
 
@@ -51,6 +55,11 @@ def test_used_fields_are_not_listed() -> None:
 
 def test_ignored_and_unknown_fields_are_listed() -> None:
     assert FIELDS.check(asked(user="me", colour="red")) == ("user", "colour")
+
+
+def test_what_is_done_anyway_is_not_told() -> None:
+    assert FIELDS.check(asked(tier="auto")) == ()
+    assert FIELDS.check(asked(tier="fast")) == ("tier",)
 
 
 def test_null_is_as_good_as_absent() -> None:
@@ -114,7 +123,7 @@ def test_the_table_documents_every_field_once() -> None:
     rows = FIELDS.rows()
     assert [row.name for row in rows] == [
         "messages", "limit", "stored", "messages[].content[].image", "messages[].content[].type",
-        "user", "messages[].name",
+        "user", "messages[].name", "tier",
     ]  # fmt: skip
     assert {row.fate for row in rows} == {"used", "refused", "ignored"}
 

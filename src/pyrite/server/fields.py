@@ -30,6 +30,14 @@ class Refused:
     harmless: tuple[object, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Ignored:
+    """`harmless` values are what is done anyway, and need not be told."""
+
+    why: str
+    harmless: tuple[object, ...] = ()
+
+
 class Row(NamedTuple):
     """One line of the documentation."""
 
@@ -56,7 +64,7 @@ class Fields:
 
     kind: type[msgspec.Struct]
     refused: Mapping[str, Refused] = field(default_factory=dict)
-    ignored: Mapping[str, str] = field(default_factory=dict)  # name -> why
+    ignored: Mapping[str, Ignored | str] = field(default_factory=dict)  # a text is the reason alone
     words: Mapping[str, str] = field(default_factory=dict)
     shape: Shape = field(init=False)
 
@@ -82,9 +90,11 @@ class Fields:
         found: dict[str, None] = {}
         for where, name, value in self._strangers(raw, self.shape, "", ""):
             refusal = self.refused.get(name)
+            ignored = self.ignored.get(name, "")
             if refusal is None:
-                found[name] = None
-            elif not is_harmless(value, refusal):
+                if isinstance(ignored, str) or not is_one_of(value, ignored.harmless):
+                    found[name] = None
+            elif not is_one_of(value, refusal.harmless):
                 raise ParameterError(where, value, limit_of(refusal), hint=refusal.why)
         return tuple(found)
 
@@ -121,11 +131,13 @@ class Fields:
         """The documentation, used ones first."""
         rows = [Row(name, "used", self.words.get(name, "")) for name in self.used()]
         rows += [Row(name, "refused", refusal.why) for name, refusal in self.refused.items()]
-        return rows + [Row(name, "ignored", why) for name, why in self.ignored.items()]
+        for name, ignored in self.ignored.items():
+            rows.append(Row(name, "ignored", ignored if isinstance(ignored, str) else ignored.why))
+        return rows
 
 
-def is_harmless(value: object, refusal: Refused) -> bool:
-    return any(type(value) is type(one) and value == one for one in refusal.harmless)
+def is_one_of(value: object, known: Sequence[object]) -> bool:
+    return any(type(value) is type(one) and value == one for one in known)
 
 
 def limit_of(refusal: Refused) -> str:

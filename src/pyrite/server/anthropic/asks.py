@@ -18,6 +18,7 @@ from pyrite.server.anthropic.types import (
     ToolChoiceTool,
 )
 from pyrite.server.ask import ChatAsk, NamedTool, ToolChoice
+from pyrite.server.thinking import thinking_options
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 SAME = ("max_tokens", "temperature", "top_p", "top_k")  # named alike in SamplingParams
@@ -95,11 +96,6 @@ def choice_of(request: CountRequest) -> ToolChoice:
 
 
 def template_options(request: CountRequest) -> dict[str, Any]:
-    """Both names by which templates know whether to open their reasoning; and the effort."""
-    options: dict[str, Any] = {}
-    if request.thinking is not None:
-        opened = request.thinking.type != "disabled"
-        options.update(enable_thinking=opened, thinking=opened)
-    if request.output_config is not None and request.output_config.effort is not None:
-        options["reasoning_effort"] = request.output_config.effort
-    return options
+    opened = None if request.thinking is None else request.thinking.type != "disabled"
+    effort = None if request.output_config is None else request.output_config.effort
+    return thinking_options(opened, effort)
