@@ -66,6 +66,7 @@ class ParameterError(RequestError):
         super().__init__(f"{name} = {_shown(value)}: must be {limit}", hint=hint)
         self.name = name
         self.value = value
+        self.limit = limit
 
 
 def _shown(value: object) -> str:

@@ -310,7 +310,7 @@ IMAGE = {"type": "image", "source": {"type": "url", "url": "x"}}
         ({"temperature": 2.5}, "temperature = 2.5: must be a number from 0.0 to 2.0"),
         ({"top_p": -1}, "top_p = -1"),
         ({"top_k": -1}, "top_k = -1"),
-        ({"stop_sequences": [""]}, "stop = ''"),
+        ({"stop_sequences": [""]}, "stop_sequences = ''"),
         ({"stop_sequences": ["x"] * 17}, "at most 16"),
         ({"messages": []}, "messages = []: must be at least one message"),
         ({"messages": [{"role": "tool", "content": "x"}]}, "messages[0].role = 'tool'"),

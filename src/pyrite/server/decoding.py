@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import re
+from collections.abc import Iterator, Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -56,3 +58,15 @@ def value_at(raw: Any, path: str) -> Any:
         except (KeyError, IndexError, TypeError, ValueError):
             return None
     return raw
+
+
+@contextlib.contextmanager
+def names(dialect: Mapping[str, str]) -> Iterator[None]:
+    """Tells a ParameterError of another layer by the name that the dialect has for the field."""
+    try:
+        yield
+    except ParameterError as error:
+        name = dialect.get(error.name)
+        if name is None:
+            raise
+        raise ParameterError(name, error.value, error.limit, hint=error.hint) from None

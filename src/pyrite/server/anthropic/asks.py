@@ -18,6 +18,7 @@ from pyrite.server.anthropic.types import (
     ToolChoiceTool,
 )
 from pyrite.server.ask import ChatAsk, NamedTool, ToolChoice
+from pyrite.server.decoding import names
 from pyrite.server.thinking import thinking_options
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
@@ -53,7 +54,8 @@ def params_of(request: CountRequest) -> SamplingParams:
     if not isinstance(request, MessagesRequest):
         return SamplingParams()
     fields = {name: value for name in SAME if (value := getattr(request, name)) is not None}
-    return SamplingParams(**fields, stop=tuple(request.stop_sequences))
+    with names({"stop": "stop_sequences"}):
+        return SamplingParams(**fields, stop=tuple(request.stop_sequences))
 
 
 def tools_of(tools: Sequence[Tool]) -> list[dict[str, Any]]:
@@ -84,8 +86,7 @@ def choice_of(request: CountRequest) -> ToolChoice:
     if isinstance(choice, ToolChoiceNone):
         return "none"
     if isinstance(choice, ToolChoiceTool):
-        names = [tool.name for tool in request.tools]
-        if choice.name not in names:
+        if choice.name not in [tool.name for tool in request.tools]:
             raise ParameterError("tool_choice.name", choice.name, "the name of one of the tools")
         return NamedTool(choice.name)
     if isinstance(choice, ToolChoiceAny):

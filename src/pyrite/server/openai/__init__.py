@@ -1,4 +1,4 @@
-"""The OpenAI dialect: chat completions, completions, models."""
+"""The OpenAI dialect: chat completions, completions, responses, models."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from pyrite.server.endpoints import endpoint, json_response
 from pyrite.server.errors import status_of
 from pyrite.server.openai import chat, completions
 from pyrite.server.openai.errors import envelope
+from pyrite.server.openai.responses.routes import routes as responses_routes
 from pyrite.server.service import Service
 
 
@@ -21,6 +22,7 @@ def routes(service: Service) -> list[BaseRoute]:
     }
     return [
         *(Route(path, door, methods=["POST"]) for path, door in doors.items()),
+        *responses_routes(service),
         *model_routes(service),
     ]
 
