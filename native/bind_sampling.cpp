@@ -14,6 +14,7 @@ using Floats1 = nb::ndarray<float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Floats2 = nb::ndarray<float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Logits = nb::ndarray<const float, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Ids = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Words = nb::ndarray<const uint32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 using Ints1 = nb::ndarray<int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Ints2 = nb::ndarray<int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 
@@ -87,9 +88,35 @@ void check_batch(const std::vector<const SamplerState*>& states, const Logits& l
   }
 }
 
-void sample_one(const SamplerState& state, const float* row, pyrite::Scratch& scratch, size_t i,
-                const Results& results) {
-  const pyrite::Drawn drawn = pyrite::sample(state, row, scratch);
+// A row of masks for each state; -1 where every token is allowed.
+struct Masks {
+  Words words;
+  Ids rows;
+
+  const uint32_t* of(size_t i) const {
+    const int32_t row = rows.data()[i];
+    return row < 0 ? nullptr : words.data() + size_t(row) * words.shape(1);
+  }
+};
+
+void check_masks(const std::vector<const SamplerState*>& states, const Masks& masks) {
+  if (masks.rows.shape(0) != states.size()) {
+    throw nb::value_error("mask rows must have one entry a state");
+  }
+  for (size_t i = 0; i < states.size(); ++i) {
+    const int32_t row = masks.rows.data()[i];
+    if (row < -1 || row >= int64_t(masks.words.shape(0))) {
+      throw nb::index_error("row outside the masks");
+    }
+    if (row >= 0 && size_t(pyrite::mask_words(states[i]->size())) > masks.words.shape(1)) {
+      throw nb::value_error("a mask is narrower than the vocabulary");
+    }
+  }
+}
+
+void sample_one(const SamplerState& state, const float* row, const uint32_t* mask,
+                pyrite::Scratch& scratch, size_t i, const Results& results) {
+  const pyrite::Drawn drawn = pyrite::sample(state, row, mask, scratch);
   results.tokens.data()[i] = drawn.token;
   results.statuses.data()[i] = int32_t(drawn.status);
   const int count = state.settings().logprobs;
@@ -101,14 +128,17 @@ void sample_one(const SamplerState& state, const float* row, pyrite::Scratch& sc
 }
 
 void sample_batch(pyrite::Scratch& scratch, const std::vector<const SamplerState*>& states,
-                  const Logits& logits, const Ids& rows, const Ints1& tokens, const Ints1& statuses,
-                  const Floats1& logprobs, const Ints2& top_tokens, const Floats2& top_logprobs) {
+                  const Logits& logits, const Ids& rows, const Words& words, const Ids& mask_rows,
+                  const Ints1& tokens, const Ints1& statuses, const Floats1& logprobs,
+                  const Ints2& top_tokens, const Floats2& top_logprobs) {
+  const Masks masks = {words, mask_rows};
   const Results results = {tokens, statuses, logprobs, top_tokens, top_logprobs};
   check_batch(states, logits, rows, results);
+  check_masks(states, masks);
   nb::gil_scoped_release release;
   for (size_t i = 0; i < states.size(); ++i) {
     const float* row = logits.data() + size_t(rows.data()[i]) * logits.shape(1);
-    sample_one(*states[i], row, scratch, i, results);
+    sample_one(*states[i], row, masks.of(i), scratch, i, results);
   }
 }
 
@@ -177,8 +207,9 @@ void bind_sampling(nb::module_ module) {
   nb::class_<pyrite::Scratch>(module, "Scratch").def(nb::init<>());
   // Never converted: a converted result would be a copy that nobody reads.
   module.def("sample_batch", &sample_batch, "scratch"_a, "states"_a, "logits"_a.noconvert(),
-             "rows"_a.noconvert(), "tokens"_a.noconvert(), "statuses"_a.noconvert(),
-             "logprobs"_a.noconvert(), "top_tokens"_a.noconvert(), "top_logprobs"_a.noconvert());
+             "rows"_a.noconvert(), "masks"_a.noconvert(), "mask_rows"_a.noconvert(),
+             "tokens"_a.noconvert(), "statuses"_a.noconvert(), "logprobs"_a.noconvert(),
+             "top_tokens"_a.noconvert(), "top_logprobs"_a.noconvert());
   module.def("score_rows", &score_rows, "scratch"_a, "logits"_a.noconvert(), "size"_a,
              "tokens"_a.noconvert(), "logprobs"_a.noconvert(), "top_tokens"_a.noconvert(),
              "top_logprobs"_a.noconvert());

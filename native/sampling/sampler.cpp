@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 
 namespace pyrite {
@@ -12,6 +13,23 @@ constexpr float kMasked = -std::numeric_limits<float>::infinity();
 bool filters(const Settings& settings, int size, double coin) {
   return (settings.top_k > 0 && settings.top_k < size) || settings.typical_p < 1 ||
          settings.top_p < 1 || settings.min_p > 0 || coin < settings.xtc_probability;
+}
+
+// The compiler's own vectors: one register on every machine that is built for.
+using Four = float __attribute__((vector_size(16)));
+using FourWords = uint32_t __attribute__((vector_size(16)));
+
+// Masks the values (32,) whose bit is 0; plus infinity and NaN stay.
+void mask_block(float* values, uint32_t word) {
+  const Four masked = {kMasked, kMasked, kMasked, kMasked};
+  for (int i = 0; i < 32; i += 4) {
+    Four four;
+    std::memcpy(&four, values + i, sizeof four);
+    const uint32_t bits = word >> i;
+    const auto allowed = (FourWords{bits, bits, bits, bits} & FourWords{1, 2, 4, 8}) != 0u;
+    const Four result = (allowed | ~(four < -kMasked)) ? four : masked;
+    std::memcpy(values + i, &result, sizeof result);
+  }
 }
 
 int32_t draw(const SamplerState& state, const float* row, Scratch& scratch) {
@@ -84,12 +102,29 @@ void SamplerState::penalize(float* row) const {
   }
 }
 
-Drawn sample(const SamplerState& state, const float* row, Scratch& scratch) {
-  if (state.adjusts()) {
+void apply_mask(float* row, int size, const uint32_t* mask) {
+  for (int start = 0; start < size; start += 32) {
+    const uint32_t word = mask[start / 32];
+    if (word == ~uint32_t{0}) continue;
+    const int count = std::min(32, size - start);
+    if (count == 32) {
+      mask_block(row + start, word);
+      continue;
+    }
+    float rest[32] = {};
+    std::copy(row + start, row + size, rest);
+    mask_block(rest, word);
+    std::copy(rest, rest + count, row + start);
+  }
+}
+
+Drawn sample(const SamplerState& state, const float* row, const uint32_t* mask, Scratch& scratch) {
+  if (mask != nullptr || state.adjusts()) {
     scratch.adjusted.assign(row, row + state.size());
     state.adjust(scratch.adjusted.data(), scratch.repeats);
     row = scratch.adjusted.data();
   }
+  if (mask != nullptr) apply_mask(scratch.adjusted.data(), state.size(), mask);
   scratch.scan.read(row, state.size());
   if (!scratch.scan.finite) return {Status::kNotFinite, -1};
   if (scratch.scan.max == kMasked) return {Status::kNoneAllowed, -1};

@@ -26,9 +26,9 @@ struct Bias {
 //
 // The stages, in order: tokens past `size` do not exist; bias; before min_tokens, end ids are
 // masked; repetition penalty, once for each distinct token of prompt and output (positive logits
-// divided, others multiplied); presence and frequency penalties, for output tokens; DRY; then, at
-// temperature 0, the largest logit (the lowest id among equals), else temperature, filters and a
-// draw.
+// divided, others multiplied); presence and frequency penalties, for output tokens; DRY; a grammar's
+// mask; then, at temperature 0, the largest logit (the lowest id among equals), else temperature,
+// filters and a draw.
 class SamplerState {
  public:
   // Ids must lie in [0, size); `size` is the number of logits that belong to a token.
@@ -75,8 +75,15 @@ struct Drawn {
   int32_t token;  // -1 unless kDrawn
 };
 
-// The next token for `row` (size,) of `state`, which is left as it was.
-Drawn sample(const SamplerState& state, const float* row, Scratch& scratch);
+// Masks the tokens of `row` (size,) whose bit is 0 in `mask` (mask_words(size),): token i is bit
+// i % 32 of word i / 32. What is not finite stays to be found.
+void apply_mask(float* row, int size, const uint32_t* mask);
+
+inline int mask_words(int size) { return (size + 31) / 32; }
+
+// The next token for `row` (size,) of `state`, which is left as it was. `mask` may be null: then
+// every token is allowed.
+Drawn sample(const SamplerState& state, const float* row, const uint32_t* mask, Scratch& scratch);
 
 // Log-probabilities of the whole row as the model gave it, before any stage: of `token`, and of the
 // `count` likeliest tokens (all of them if the row has fewer; the rest is filled with -1 and the

@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from pyrite.errors import ContextLengthError, ParameterError
 from pyrite.request import Delta, FinishReason, PositionLogprobs, Request, Timings, Usage
+from pyrite.sampling.constraint import Constraint
 from pyrite.sampling.params import SamplingParams
 from pyrite.sampling.sampler import Sampled, Sampler, breaker_ids
 from pyrite.sampling.scores import PromptScores
@@ -41,6 +42,7 @@ class Continuation:
         self._named_stops = _named_stops(request.params, tokenizer)
         ends = () if request.params.ignore_eos else tokenizer.stop_ids
         self._stop_ids = frozenset((*ends, *self._named_stops))  # end the request, and are no text
+        self.constraint: Constraint | None = None  # filled by the engine if there is a grammar
         self.cached_tokens = 0  # of the prompt; filled by the engine before the first token
         self.drafts: list[int] = []  # guesses of the next tokens; filled by the engine each step
         self.prompt_scores = PromptScores(
@@ -81,6 +83,8 @@ class Continuation:
             raise sampled.error
         self.token_ids.append(sampled.token_id)
         self.sampler.accept(sampled.token_id)
+        if self.constraint and sampled.token_id not in self._stop_ids:
+            self.constraint.accept(sampled.token_id)
         self._first_at = self._first_at or time.perf_counter()
         return self._delta(sampled.token_id, sampled.logprobs)
 
@@ -99,6 +103,7 @@ class Continuation:
     def _delta(self, token_id: int, logprobs: PositionLogprobs | None) -> Delta:
         stopped = token_id in self._stop_ids
         text = "" if stopped else self._detokenizer.push(token_id)
+        stopped = stopped or (self.constraint is not None and self.constraint.complete)
         if stopped or self.full:
             text += self._detokenizer.finish()
         stopped = stopped or self._detokenizer.stopped

@@ -14,12 +14,15 @@ from pyrite.assembly import assemble
 from pyrite.backends.base import Runner
 from pyrite.continuation import Continuation, merged
 from pyrite.errors import ParameterError
+from pyrite.grammars import WaitingRoom
 from pyrite.kv.pages import PagePool
 from pyrite.request import Delta, EngineStats, Request
+from pyrite.sampling.masks import MaskTeam
 from pyrite.sampling.sampler import BatchSampler, Sampled
 from pyrite.scheduler import Scheduler, Sequence, Slice
 from pyrite.text.tokenizer import Tokenizer
 
+COMPILE_WAIT_SECONDS = 0.02  # for a grammar, when there is nothing else to do
 Logits = NDArray[np.float32]  # (rows, vocabulary)
 
 
@@ -38,15 +41,20 @@ class Engine:
         self.context_length = context_length
         self.scheduler = Scheduler(PagePool(runner.num_pages), runner.max_tokens)
         self._sampler = BatchSampler()
+        self._masks = MaskTeam()
+        self._compiling = WaitingRoom(tokenizer)
         self._active: dict[str, tuple[Continuation, Sequence]] = {}
 
     @property
     def has_work(self) -> bool:
-        return self.scheduler.has_work
+        return self.scheduler.has_work or len(self._compiling) > 0
 
     def add(self, request: Request) -> None:
-        """Raises ParameterError, ContextLengthError or CapacityError; nothing is taken then."""
-        if request.request_id in self._active:
+        """Raises ParameterError, ContextLengthError or CapacityError; nothing is taken then.
+
+        A grammar is compiled while others run; one that cannot be ends its request later.
+        """
+        if request.request_id in self._active or request.request_id in self._compiling:
             raise ParameterError("request_id", request.request_id, "the id of no other request")
         continuation = Continuation(
             request,
@@ -61,26 +69,31 @@ class Engine:
             priority=request.priority,
             scores_prompt=not continuation.prompt_scores.complete,
         )
-        self.scheduler.add(sequence)
-        self._active[request.request_id] = (continuation, sequence)
+        if request.params.grammar is None:
+            self._admit(continuation, sequence)
+        else:
+            self._compiling.enter(continuation, sequence)
 
     def cancel(self, request_id: str) -> Delta | None:
         """Ends the request and gives its last delta; None when it has ended before."""
+        if request_id in self._compiling:
+            return self._compiling.leave(request_id).end("cancelled")
         if request_id not in self._active:
             return None
         return self._remove(request_id).end("cancelled")
 
     def step(self) -> list[Delta]:
         """One batch through the model; a delta for each request that it moved on or ended."""
+        refused = self._admit_compiled() if self._compiling else []
         deltas = self._advance(self.scheduler.schedule())
-        return [delta for delta in deltas if delta is not None]
+        return refused + [delta for delta in deltas if delta is not None]
 
     def stats(self) -> EngineStats:
         """Cheap enough to be asked after every step."""
         scheduler = self.scheduler
         pool = scheduler.pool
         return EngineStats(
-            waiting=len(scheduler.waiting),
+            waiting=len(scheduler.waiting) + len(self._compiling),
             running=len(scheduler.running),
             pages_total=pool.num_pages,
             pages_used=pool.num_pages - pool.num_free,
@@ -95,6 +108,23 @@ class Engine:
         assert {one.request_id for one in queued} == self._active.keys()
         for continuation, sequence in self._active.values():
             assert len(continuation.token_ids) == sequence.num_tokens, sequence
+
+    def _admit(self, continuation: Continuation, sequence: Sequence) -> None:
+        self.scheduler.add(sequence)
+        self._active[sequence.request_id] = (continuation, sequence)
+
+    def _admit_compiled(self) -> list[Delta]:
+        """The last deltas of those whose grammar, or size, is refused."""
+        refused = []
+        seconds = 0.0 if self.scheduler.has_work else COMPILE_WAIT_SECONDS
+        for continuation, sequence, error in self._compiling.ready(seconds):
+            try:
+                if error is not None:
+                    raise error
+                self._admit(continuation, sequence)
+            except Exception as failure:
+                refused.append(continuation.end("error", failure))
+        return refused
 
     def _advance(self, slices: list[Slice]) -> list[Delta | None]:
         """Computes the slices in one batch, then commits them one by one.
@@ -119,10 +149,12 @@ class Engine:
         """
         continuations = [self._active[work.sequence.request_id][0] for work in slices]
         batch, rows = assemble(slices, continuations)
-        logits = self.runner.run(batch)  # (outputs, vocabulary)
         drawing = [(one, own) for one, own in zip(continuations, rows, strict=True) if own.drawn]
+        with self._masks.start([one.constraint for one, _ in drawing]) as started:
+            logits = self.runner.run(batch)  # (outputs, vocabulary)
         sampled = iter(
-            self._sampler.sample(
+            started.sample(
+                self._sampler,
                 [one.sampler for one, _ in drawing],
                 logits,
                 np.array([own.drawn.start for _, own in drawing], np.int32),
@@ -168,11 +200,16 @@ class Engine:
         try:
             deltas.append(continuation.accept(sampled))
             while not deltas[-1].finish_reason and sampled.token_id == next(drafts, None):
-                (sampled,) = self._sampler.sample([continuation.sampler], next(rows)[np.newaxis])
+                (sampled,) = self._draw(continuation, next(rows)[np.newaxis])
                 deltas.append(continuation.accept(sampled))
         except Exception as error:
             deltas.append(continuation.end("error", error))
         return merged(deltas)
+
+    def _draw(self, continuation: Continuation, logits: Logits) -> list[Sampled]:
+        with self._masks.start([continuation.constraint]) as started:
+            pass
+        return started.sample(self._sampler, [continuation.sampler], logits)
 
     def _fail(self, work: Slice, error: Exception) -> Delta:
         return self._remove(work.sequence.request_id).end("error", error)

@@ -103,10 +103,10 @@ def test_the_sampler_fails_at_the_nth_token(number: int) -> None:
     sampler = engine._active["bad"][0].sampler
     sample = engine._sampler.sample
 
-    def failing(samplers: list[Any], logits: Any, rows: Any = None) -> Any:
+    def failing(samplers: list[Any], logits: Any, *rest: Any) -> Any:
         if sampler in samplers and sampler.num_accepted == number - 1:
             raise RuntimeError("the sampler broke")
-        return sample(samplers, logits, rows)
+        return sample(samplers, logits, *rest)
 
     engine._sampler.sample = failing  # type: ignore[method-assign, assignment]
     results = drive(engine, friends())

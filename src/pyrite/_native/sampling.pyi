@@ -47,6 +47,8 @@ def sample_batch(
     states: Sequence[State],
     logits: NDArray[np.float32],
     rows: NDArray[np.int32],
+    masks: NDArray[np.uint32],
+    mask_rows: NDArray[np.int32],
     tokens: NDArray[np.int32],
     statuses: NDArray[np.int32],
     logprobs: NDArray[np.float32],

@@ -3,7 +3,7 @@
 Clear and slow. The stages, in order:
 
 1. `adjust`: tokens past the tokenizer's are cut off; logit bias; end ids masked before min_tokens;
-   repetition, presence and frequency penalties; DRY.
+   repetition, presence and frequency penalties; DRY; what the grammar forbids is masked.
 2. At temperature 0 the largest logit, the lowest id among equals. Otherwise:
 3. `distribution`: temperature, then the filters top_k, typical_p, top_p, min_p and XTC. Each filter
    sees the probabilities renormalised over what the one before it left, keeps at least one token,
@@ -43,9 +43,12 @@ def sample(
     end_ids: Sequence[int] = (),
     breakers: Sequence[int] = (),
     choice: int = 0,
+    allowed: NDArray[np.bool_] | None = None,  # (tokens,) by the grammar
 ) -> int:
     """The next token after `prompt` and `output`. `params.seed` must be set unless greedy."""
     adjusted = adjust(logits[:valid_tokens], params, prompt, output, end_ids, breakers)
+    if allowed is not None:
+        adjusted[~allowed[: len(adjusted)]] = -np.inf
     if params.greedy:
         return int(np.argmax(adjusted))
     assert params.seed is not None

@@ -18,6 +18,26 @@ MAX_BIAS_ENTRIES = 1024
 MAX_BREAKERS = 64
 MAX_BREAKER_LENGTH = 64  # characters of one sequence breaker
 
+# Of grammars. What lies within them compiles in about a second on a slow core, and costs a few
+# milliseconds a mask.
+GRAMMAR_BYTES = {  # of UTF-8, by the grammar's kind
+    "json_schema": 2**18,
+    "json_object": 0,
+    "regex": 2**14,
+    "lark": 2**19,
+    "choice": 2**18,
+}
+MAX_CHOICES = 10_000
+MAX_SCHEMA_DEPTH = 100  # values in values
+MAX_ENUM_VALUES = 10_000
+MAX_PROPERTIES = 1_000  # of one object
+MAX_MINIMUM = 100_000  # minLength, minItems, minProperties: more than any answer reaches
+MAX_MATCH_LENGTH = 10_000  # characters of the shortest text that a pattern matches
+MAX_RULES = 1_000  # rules and terminals of a Lark grammar
+MAX_COMPILE_SECONDS = 5.0  # of waiting for a grammar, in a queue of others too
+MAX_MASK_SECONDS = 2.0  # of processor time that a request's masks may take beyond FREE_MASK_SECONDS
+FREE_MASK_SECONDS = 0.01
+
 
 @dataclass(frozen=True, slots=True)
 class Range:

@@ -12,6 +12,7 @@ from numbers import Integral, Real
 
 from pyrite.errors import ParameterError
 from pyrite.sampling import limits
+from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.limits import BIAS, RANGES, TOKEN_ID, Range
 
 
@@ -50,6 +51,7 @@ class SamplingParams:
     skip_special_tokens: bool = True
     shown_token_ids: tuple[int, ...] = ()  # special, and text all the same
     include_stop: bool = False
+    grammar: Grammar | None = None  # the output follows it to its end, which ends the request
 
     def __post_init__(self) -> None:
         for name, bounds in RANGES.items():
@@ -64,6 +66,10 @@ class SamplingParams:
         if self.max_tokens == 0 and self.prompt_logprobs is None:
             hint = "without an answer, ask for the prompt's log-probabilities"
             raise ParameterError("max_tokens", 0, "at least 1", hint=hint)
+        if not isinstance(self.grammar, (Grammar, type(None))):
+            raise ParameterError("grammar", self.grammar, "a Grammar, or none")
+        if self.grammar and self.ignore_eos:
+            raise ParameterError("ignore_eos", True, "false with a grammar, whose end is the end")
         if self.max_tokens is not None and self.min_tokens > self.max_tokens:
             limit = f"at most max_tokens ({self.max_tokens})"
             raise ParameterError("min_tokens", self.min_tokens, limit)

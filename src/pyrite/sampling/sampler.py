@@ -38,6 +38,17 @@ COPIED = (
 DRAWN, NOT_FINITE, NONE_ALLOWED = range(3)  # as in native/sampling/sampler.h
 
 
+NO_MASKS = np.empty((0, 0), np.uint32)
+
+
+@dataclass(frozen=True, slots=True)
+class Masks:
+    """What grammars allow: token i of a row is bit i % 32 of its word i / 32."""
+
+    words: NDArray[np.uint32]  # (masks, words), at least a bit a token
+    rows: NDArray[np.int32]  # (samplers,) each one's mask; -1: every token is allowed
+
+
 @dataclass(frozen=True, slots=True)
 class Sampled:
     """One row's outcome. `error` is set when there is no token; it concerns that request alone."""
@@ -128,6 +139,7 @@ class BatchSampler:
         samplers: Sequence[Sampler],
         logits: NDArray[np.float32],  # (rows, vocabulary)
         rows: NDArray[np.int32] | None = None,  # (samplers,) row of each; None: in order
+        masks: Masks | None = None,  # None: every token is allowed
     ) -> list[Sampled]:
         """The next token of each sampler. None is accepted yet: `Sampler.accept` does that.
 
@@ -135,6 +147,7 @@ class BatchSampler:
         request; the others are drawn as if it were not there.
         """
         count = len(samplers)
+        masks = masks or Masks(NO_MASKS, np.full(count, -1, np.int32))
         width = max((sampler.num_logprobs for sampler in samplers), default=0)
         tokens = np.empty(count, np.int32)
         statuses = np.empty(count, np.int32)
@@ -146,6 +159,8 @@ class BatchSampler:
             [sampler.state for sampler in samplers],
             logits,
             np.arange(count, dtype=np.int32) if rows is None else rows,
+            masks.words,
+            masks.rows,
             tokens,
             statuses,
             logprobs,

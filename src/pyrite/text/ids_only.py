@@ -6,6 +6,7 @@ Texts are refused, and every token's own text is empty.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from typing import NoReturn
 
 import numpy as np
@@ -38,6 +39,13 @@ class IdsOnly(Tokenizer):
 
     def control_id(self, name: str) -> None:
         return None
+
+    def marker_id(self, name: str) -> None:
+        return None
+
+    @cached_property
+    def special_ids(self) -> list[int]:
+        return []
 
     def encode_bytes(self, text: bytes, *, special: bool = False, bos: bool = False) -> NoReturn:
         self._refuse()

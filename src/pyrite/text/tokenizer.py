@@ -133,6 +133,18 @@ class Tokenizer:
         ids = self._native.encode(name.encode(), True)
         return int(ids[0]) if len(ids) == 1 and self._kinds[ids[0]] == CONTROL else None
 
+    def marker_id(self, name: str) -> int | None:
+        """The id of the control or user-defined token that is written `name`, if there is one."""
+        ids = self._native.encode(name.encode(), True)
+        found = len(ids) == 1 and self._kinds[ids[0]] in (CONTROL, USER)
+        return int(ids[0]) if found else None
+
+    @cached_property
+    def special_ids(self) -> list[int]:
+        """Ids that no text stands for: control tokens, the unknown one, and unused ones."""
+        found: list[int] = np.flatnonzero(np.isin(self._kinds, (CONTROL, UNKNOWN, UNUSED))).tolist()
+        return found
+
     def encode(self, text: str, *, special: bool = False, bos: bool = False) -> NDArray[np.int32]:
         """Ids of `text`. (tokens,)
 

@@ -1,0 +1,163 @@
+"""Grammars made ready to be followed: compiled once, copied for each request.
+
+The library is `llguidance`; it is imported, and the vocabulary laid out for it, when the first
+grammar comes. Compiling runs on a thread of its own. Knows no request.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+from collections import OrderedDict
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from pyrite.errors import ParameterError
+from pyrite.sampling.constraint import Constraint, shortened
+from pyrite.sampling.deep_thread import DeepThread
+from pyrite.sampling.grammar import Grammar
+from pyrite.sampling.lark import prepare_lark
+from pyrite.sampling.pattern import check_pattern
+from pyrite.sampling.schema import parse_schema, written
+
+if TYPE_CHECKING:
+    from llguidance import LLMatcher, LLParserLimits, LLTokenizer
+
+KEPT = 64  # compiled grammars
+ROW_ITEMS = 20_000  # of the parser: an object of 1000 optional properties takes 4007
+LEXER_STATES = 50_000  # 1 to 2 kB each
+
+
+@dataclass(frozen=True, slots=True)
+class Vocabulary:
+    """What a compiler needs to know of a tokenizer."""
+
+    texts: Sequence[bytes]  # of each token; empty: it stands for no text
+    special_ids: Sequence[int]  # tokens that no text reaches
+    end_ids: Sequence[int]  # tokens that end an answer
+    encode: Callable[[bytes], list[int]]
+    find: Callable[[str], int | None]  # the id of a special token
+
+
+class GrammarCompiler:
+    """`vocabulary` is asked for with the first grammar. Threads may share one."""
+
+    def __init__(self, vocabulary: Callable[[], Vocabulary]) -> None:
+        self._make_vocabulary = vocabulary
+        self._thread = DeepThread("pyrite-grammar")
+        self._lock = threading.Lock()
+        self._kept: OrderedDict[Grammar, LLMatcher] = OrderedDict()  # the last used last
+
+    def submit(self, grammar: Grammar) -> Future[Constraint]:
+        """The constraint of one request, soon. Its error is a ParameterError."""
+        with self._lock:
+            matcher = self._kept.get(grammar)
+            if matcher is None:
+                return self._thread.submit(lambda: self.compile(grammar))
+            self._kept.move_to_end(grammar)
+        done: Future[Constraint] = Future()
+        done.set_result(self._constraint(matcher, grammar))
+        return done
+
+    def let_go(self) -> None:
+        """Nobody waits for what is being compiled: what comes next does not either."""
+        self._thread = DeepThread("pyrite-grammar")
+
+    def prepare(self) -> Future[object]:
+        """Imports the library and lays out the vocabulary, as the first grammar would."""
+        return self._thread.submit(lambda: self._tokenizer)
+
+    def compile(self, grammar: Grammar) -> Constraint:
+        """On this thread. Raises ParameterError."""
+        with self._lock:
+            matcher = self._kept.get(grammar)
+        if matcher is None:
+            matcher = self._compiled(grammar)
+            with self._lock:
+                self._kept[grammar] = matcher
+                while len(self._kept) > KEPT:
+                    self._kept.popitem(last=False)
+        return self._constraint(matcher, grammar)
+
+    def _constraint(self, matcher: LLMatcher, grammar: Grammar) -> Constraint:
+        return Constraint(matcher.deep_copy(), grammar.kind, self._tokenizer.vocab_size)
+
+    def _compiled(self, grammar: Grammar) -> LLMatcher:
+        from llguidance import LLMatcher
+
+        source = self._source(grammar)
+        matcher = LLMatcher(self._tokenizer, source, log_level=0, limits=self._limits)
+        if not matcher.is_error():
+            matcher.compute_bitmask()  # finds what the compiler does not: no text at all fits
+        if matcher.is_error():
+            limit = f"one that can be enforced: {shortened(matcher.get_error())}"
+            raise ParameterError(grammar.kind, grammar.source, limit)
+        return matcher
+
+    def _source(self, grammar: Grammar) -> str:
+        """The grammar as the library takes it."""
+        if grammar.kind == "lark":
+            size = len(self._vocabulary.texts)
+            return _wrapped("lark_grammar", prepare_lark(grammar.source, self._find, size))
+        if grammar.kind == "choice":
+            return _wrapped("lark_grammar", _choice(grammar.source))
+        if grammar.kind == "regex":
+            from llguidance import LLMatcher
+
+            check_pattern("regex", grammar.source)
+            return LLMatcher.grammar_from_regex(grammar.source)
+        schema = {"type": "object"} if grammar.kind == "json_object" else None
+        return _wrapped("json_schema", written(schema or parse_schema(grammar.source)))
+
+    def _find(self, text: str) -> int | None:
+        return self._vocabulary.find(text)
+
+    @cached_property
+    def _vocabulary(self) -> Vocabulary:
+        return self._make_vocabulary()
+
+    @cached_property
+    def _limits(self) -> LLParserLimits:
+        from llguidance import LLParserLimits
+
+        return LLParserLimits(
+            max_items_in_row=ROW_ITEMS, max_lexer_states=LEXER_STATES, verbose_errors=False
+        )
+
+    @cached_property
+    def _tokenizer(self) -> LLTokenizer:
+        from llguidance import LLTokenizer
+
+        vocabulary = self._vocabulary
+        if not any(vocabulary.texts):
+            raise ParameterError("grammar", "", "absent: the model's tokens stand for no text")
+        ends = list(vocabulary.end_ids)
+        return LLTokenizer(_Wrapper(vocabulary), eos_token=ends or None)  # type: ignore[arg-type]
+
+
+class _Wrapper:
+    """A vocabulary under the names that `LLTokenizer` reads."""
+
+    is_tokenizer_wrapper = True
+    bos_token_id = None
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.eos_token_id = next(iter(vocabulary.end_ids), None)
+        self.tokens = vocabulary.texts
+        self.special_token_ids = vocabulary.special_ids
+        self._encode = vocabulary.encode
+
+    def __call__(self, text: str) -> list[int]:
+        return self._encode(text.encode())
+
+
+def _choice(source: str) -> str:
+    texts = " | ".join(json.dumps(text, ensure_ascii=False) for text in json.loads(source))
+    return f"start: TEXT\nTEXT: {texts}"
+
+
+def _wrapped(kind: str, grammar: object) -> str:
+    return json.dumps({"grammars": [{kind: grammar}]}, ensure_ascii=False)
