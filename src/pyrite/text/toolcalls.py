@@ -29,7 +29,15 @@ from pyrite.text.calls.parse import Tools
 from pyrite.text.messages import normalize
 from pyrite.text.template import ChatTemplate
 
-HERMES = CallFormat("hermes", ("<tool_call>",), "</tool_call>", JsonBody(), signs=("<tool_call>",))
+HERMES = CallFormat(
+    "hermes",
+    ("<tool_call>",),
+    "</tool_call>",
+    JsonBody(),
+    between="\n",
+    padding="\n",
+    signs=("<tool_call>",),
+)
 
 FORMATS = (
     CallFormat(
@@ -42,6 +50,8 @@ FORMATS = (
         TagBody(
             "<function=", ">", "<parameter=", ">", "", "</parameter>", "</function>", lines=True
         ),
+        between="\n",
+        padding="\n",
         signs=("<function=",),
     ),
     CallFormat(
@@ -49,6 +59,8 @@ FORMATS = (
         ("<seed:tool_call>",),
         "</seed:tool_call>",
         TagBody("<function=", ">", "<parameter=", ">", "", "</parameter>", "</function>"),
+        between="\n",
+        padding="\n",
         signs=("<seed:tool_call>",),
     ),
     CallFormat(
@@ -56,6 +68,8 @@ FORMATS = (
         ("<minimax:tool_call>",),
         "</minimax:tool_call>",
         TagBody('<invoke name="', '">', '<parameter name="', '">', "", "</parameter>", "</invoke>"),
+        between="\n",
+        padding="\n",
         signs=("<minimax:tool_call>",),
     ),
     CallFormat(
@@ -64,6 +78,7 @@ FORMATS = (
         "",
         TagBody("", "", "<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "</tool_call>"),
         inner=("<arg_key>", "</arg_key>", "<arg_value>", "</arg_value>", "</tool_call>"),
+        between="\n",
         signs=("<arg_key>",),
     ),
     HERMES,
@@ -90,6 +105,7 @@ FORMATS = (
             "\n```<｜tool▁call▁end｜>",
         ),
         inner=("<｜tool▁call▁begin｜>", "<｜tool▁sep｜>", "<｜tool▁call▁end｜>"),
+        between="\n",
         signs=("<｜tool▁calls▁begin｜>", "```json"),
     ),
     CallFormat(
@@ -104,7 +120,8 @@ FORMATS = (
         "cohere",
         ("<|START_ACTION|>",),
         "<|END_ACTION|>",
-        JsonBody("tool_name", "parameters", listed=True),
+        JsonBody("tool_name", "parameters", listed=True, id_key="tool_call_id"),
+        between=", ",
         signs=("<|START_ACTION|>",),
     ),
     CallFormat(
@@ -121,6 +138,7 @@ FORMATS = (
         ("[TOOL_CALLS]",),
         "",
         JsonBody(listed=True),
+        between=", ",
         short_ids=True,
         signs=("[TOOL_CALLS]",),
     ),
@@ -129,6 +147,7 @@ FORMATS = (
         ("<|tool_call|>",),
         "<|/tool_call|>",
         JsonBody(listed=True),
+        between=", ",
         signs=("<|tool_call|>",),
     ),
     CallFormat(
@@ -136,6 +155,7 @@ FORMATS = (
         ("<TOOLCALL>",),
         "</TOOLCALL>",
         JsonBody(listed=True),
+        between=", ",
         signs=("<TOOLCALL>",),
     ),
     CallFormat(
@@ -143,6 +163,7 @@ FORMATS = (
         ("<|tool_call_start|>",),
         "<|tool_call_end|>",
         PythonBody(),
+        between=", ",
         signs=("<|tool_list_start|>",),
     ),
     CallFormat(
@@ -150,6 +171,8 @@ FORMATS = (
         ("<function_calls>",),
         "</function_calls>",
         PythonBody(listed=False),
+        between="\n",
+        padding="\n",
         signs=("<function_calls>",),
     ),
     CallFormat(
@@ -165,6 +188,7 @@ FORMATS = (
         ("<|python_start|>",),
         "<|python_end|>",
         PythonBody(),
+        between=", ",
         bare=True,
         signs=("<|python_start|>",),
     ),

@@ -16,6 +16,7 @@ class JsonBody:
     name_key: str = "name"
     arguments_key: str = "arguments"
     listed: bool = False
+    id_key: str = ""  # written first, with a number as text
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,8 @@ class CallFormat:
     inner: tuple[str, ...] = ()  # further markers, which may be special tokens
     bare: bool = False
     separator: str = ""
+    between: str = ""  # written between two calls
+    padding: str = ""  # written after a marker that begins calls, and before the one that ends them
     short_ids: bool = False  # of nine letters and digits
     signs: tuple[str, ...] = ()
 

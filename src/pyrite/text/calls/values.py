@@ -30,6 +30,7 @@ PYTHON_ESCAPES = {"n": "\\n", "t": "\\t", "r": "\\r", "b": "\\b", "f": "\\f", "a
     "\\": "\\\\",
     "'": "'",
     '"': '\\"',
+    "/": "/",  # JSON's, which is what a grammar may have made a model write
     "\n": "",
 }
 JSON_WORDS = {"true": "true", "false": "false", "null": "null"}
