@@ -141,25 +141,15 @@ class _Writer:
         """One or more calls, from the first marker to the last."""
         assert self._format is not None
         begin = "" if self._format.bare else self._term(self._format.begins[0])
-        return self._repeated(f"{begin} {self._section(repeated=True)}", self._by_sections)
-
-    @property
-    def _by_sections(self) -> bool:
-        """Whether each call has a section of its own."""
-        match self._format and self._format.body:
-            case JsonBody(listed=False) | BracedBody() | TagBody():
-                return True
-            case NamedBody(before=""):
-                return True
-        return False
+        return self._repeated(f"{begin} {self._section(repeated=True)}", self._format.by_sections)
 
     def _section(self, *, repeated: bool) -> str:
         """What follows the first marker."""
         assert self._format is not None
         padding = _text(self._format.padding)
         item = self._one_of(self._call(tool) for tool in self._use.tools)
-        inside = self._repeated(item, not self._by_sections)
-        if isinstance(self._format.body, (JsonBody, PythonBody)) and self._format.body.listed:
+        inside = self._repeated(item, not self._format.by_sections)
+        if self._format.listed:
             inside = f'"[" {inside} "]"'
         return self._rule(f"{padding} {inside} {padding} {self._end()}")
 

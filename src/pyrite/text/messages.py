@@ -38,9 +38,18 @@ def normalize(
     """New messages; the given ones stay as they are. Raises ParameterError."""
     if isinstance(messages, (str, bytes)) or not isinstance(messages, Sequence):
         raise ParameterError("messages", messages, "a list of messages")
-    return [
-        _message(message, f"messages[{index}]", shape) for index, message in enumerate(messages)
-    ]
+    mended: list[dict[str, Any]] = []
+    for index, message in enumerate(messages):
+        mended += _parts(_message(message, f"messages[{index}]", shape), shape)
+    return mended
+
+
+def _parts(message: dict[str, Any], shape: CallShape) -> list[dict[str, Any]]:
+    """Where calls are only seen beside null, the content before them is a message of its own."""
+    if not shape.null_content or not message.get("tool_calls") or message["content"] is None:
+        return [message]
+    content = {key: message[key] for key in message if key != "tool_calls"}
+    return [content, {**message, "content": None}]
 
 
 def _message(message: Any, where: str, shape: CallShape) -> dict[str, Any]:

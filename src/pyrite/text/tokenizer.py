@@ -52,6 +52,8 @@ STOP_NAMES = (
     "<｜end▁of▁sentence｜>",
     "<EOT>",
     "</s>",
+    "<|observation|>",
+    "<start_function_response>",
 )
 
 Number = TypeVar("Number", np.int32, np.float32)
@@ -110,7 +112,10 @@ class Tokenizer:
     @cached_property
     def stop_ids(self) -> tuple[int, ...]:
         """Ids that end an answer: the file's eos, eot and eom, and control tokens known by name."""
-        named = (self.control_id(name) for name in STOP_NAMES)
+        names = set(STOP_NAMES)
+        if self.control_id("<|channel|>") is not None:  # there it ends one of several messages
+            names.discard("<|end|>")
+        named = (self.control_id(name) for name in names)
         return tuple(sorted({*self.eos_ids, *(found for found in named if found is not None)}))
 
     @cached_property

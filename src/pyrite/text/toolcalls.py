@@ -221,12 +221,22 @@ PROBE_TOOL = {
 
 def find_format(template: ChatTemplate) -> CallFormat | None:
     """The row that a template is written for; None for one that knows nothing of calls."""
+    return written_format(template) or signed_format(template.source)
+
+
+def written_format(template: ChatTemplate) -> CallFormat | None:
+    """The row whose calls the template writes; None where it writes none that can be read."""
     written = _written_calls(template)
     for row in FORMATS:
         if any(whole_calls(row, text, {PROBE[0]: {}}) == [PROBE] for text in written):
             return row
+    return None
+
+
+def signed_format(template_source: str) -> CallFormat | None:
+    """The row whose markers stand in the template."""
     for row in FORMATS:
-        if row.signs and all(sign in template.source for sign in row.signs):
+        if row.signs and all(sign in template_source for sign in row.signs):
             return row
     return None
 

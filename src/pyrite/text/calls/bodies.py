@@ -90,6 +90,21 @@ class CallFormat:
     signs: tuple[str, ...] = ()
 
     @property
+    def by_sections(self) -> bool:
+        """Whether each of several calls stands between markers of its own."""
+        match self.body:
+            case JsonBody(listed=False) | BracedBody() | TagBody() | ChannelBody():
+                return True
+            case NamedBody(before=""):
+                return True
+        return False
+
+    @property
+    def listed(self) -> bool:
+        """Whether several calls stand in square brackets."""
+        return isinstance(self.body, (JsonBody, PythonBody)) and self.body.listed
+
+    @property
     def markers(self) -> tuple[str, ...]:
         """Every text that must be visible in an answer for its calls to be found."""
         return tuple(text for text in (*self.begins, self.end, *self.inner) if text)
