@@ -6,12 +6,14 @@ A dialect has `routes(service)`; each of its doors is an `Answer`. Knows no dial
 from __future__ import annotations
 
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
 
 import msgspec
 from starlette.responses import Response
 
-from pyrite.server.http import Endpoint, Envelope, Reply, Scope
+from pyrite.server.http import Endpoint, Envelope, Headers, Reply, Scope
 from pyrite.server.service import Service
 
 # From (service, body, tenant, the answer's id) to a reply. Raises PyriteError.
@@ -26,6 +28,22 @@ def endpoint(service: Service, answer: Answer, prefix: str, envelope: Envelope) 
         return await answer(service, body, scope.get("tenant", ""), answer_id)
 
     return Endpoint(reply, envelope, service.limits, service.metrics)
+
+
+@dataclass(slots=True)
+class JsonReply:
+    """A value that is there already, as JSON."""
+
+    value: Any
+    headers: Headers = ()
+    media_type: str = "application/json"
+    streams: bool = False
+
+    async def chunks(self) -> AsyncGenerator[bytes, None]:
+        yield msgspec.json.encode(self.value)
+
+    def failure(self, error: BaseException) -> bytes:
+        raise NotImplementedError("a value is not streamed")
 
 
 def json_response(value: object, status: int = 200) -> Response:

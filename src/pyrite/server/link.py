@@ -21,18 +21,21 @@ from pathlib import Path
 from typing import cast
 
 from pyrite.config import Settings
+from pyrite.embedding import EmbeddingRequest
 from pyrite.errors import BackendError, PyriteError
 from pyrite.request import Delta, EngineStats, Request
 from pyrite.server.wire import (
     Add,
     Cancel,
     Command,
+    Embed,
     Failed,
     Frames,
     Message,
     Ready,
     Report,
     Start,
+    Vectors,
     frame,
     message_of,
 )
@@ -99,6 +102,7 @@ class EngineLink:
         self.heard_at = time.monotonic()
         self.on_report: Callable[[Report], None] = lambda report: None
         self._inboxes: dict[str, Inbox] = {}
+        self._waiters: dict[str, asyncio.Future[Vectors]] = {}  # of requests for embeddings
         self._outgoing: list[Command] = []
         self._restarts: deque[float] = deque()
         self._process: subprocess.Popen[bytes] | None = None
@@ -155,6 +159,22 @@ class EngineLink:
         self._inboxes[request.request_id] = inbox
         self._say(Add(request))
 
+    async def embed(self, request: EmbeddingRequest) -> Vectors:
+        """Raises what the request's own error is, BackendError while there is no engine."""
+        if self.state != "ready":
+            raise self.error or BackendError("the engine is not ready", hint="ask again")
+        waiter = asyncio.get_running_loop().create_future()
+        self._waiters[request.request_id] = waiter
+        self._say(Embed(request))
+        try:
+            vectors: Vectors = await waiter
+        finally:
+            if self._waiters.pop(request.request_id, None) is not None:
+                self._say(Cancel(request.request_id))
+        if vectors.error is not None:
+            raise vectors.error
+        return vectors
+
     def cancel(self, request_ids: Iterable[str]) -> None:
         """Forgets the requests; those that have ended already are passed over."""
         for request_id in request_ids:
@@ -206,6 +226,10 @@ class EngineLink:
             if delta.finish_reason:
                 del self._inboxes[delta.request_id]
             inbox.put(delta)
+        for vectors in report.vectors:
+            waiter = self._waiters.pop(vectors.request_id, None)
+            if waiter is not None and not waiter.done():
+                waiter.set_result(vectors)
         self.on_report(report)
 
     def lost(self) -> None:
@@ -229,6 +253,10 @@ class EngineLink:
         inboxes, self._inboxes = self._inboxes, {}
         for request_id, inbox in inboxes.items():
             inbox.put(Delta(request_id, finish_reason="error", error=error))
+        waiters, self._waiters = self._waiters, {}
+        for request_id, waiter in waiters.items():
+            if not waiter.done():
+                waiter.set_result(Vectors(request_id, 0, 0, [], error))
 
     def _may_restart(self) -> bool:
         now = time.monotonic()

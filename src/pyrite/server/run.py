@@ -37,7 +37,12 @@ def listen(host: str, port: int) -> socket.socket:
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     listener = socket.socket(family, socket.SOCK_STREAM)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    listener.bind((host, port))
+    try:
+        listener.bind((host, port))
+    except OSError as error:
+        listener.close()
+        words = f"cannot listen on {host} port {port}: {error.strerror}; --port 0 takes a free one"
+        raise OSError(error.errno, words) from None
     listener.set_inheritable(False)
     return listener
 

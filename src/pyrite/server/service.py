@@ -11,6 +11,7 @@ import time
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
 
+from pyrite.embedding import EmbeddingRequest
 from pyrite.errors import BackendError
 from pyrite.request import Delta, PositionLogprobs, Request, Usage
 from pyrite.server.ask import Ask, ChatAsk, Ended, Event, Part, Reason, Started
@@ -20,6 +21,7 @@ from pyrite.server.link import EngineLink, Inbox
 from pyrite.server.metrics import Metrics
 from pyrite.server.pace import Pace
 from pyrite.server.prompts import Prompts
+from pyrite.server.wire import Vectors
 from pyrite.text.answer import Content
 
 
@@ -172,6 +174,33 @@ class Service:
         finally:
             self.num_open -= 1
             self.link.cancel(left)
+
+    async def embed(
+        self,
+        inputs: Sequence[str | tuple[int, ...]],
+        *,
+        pooling: str | None,
+        normalize: bool,
+        dimensions: int | None,
+        tenant: str = "",
+    ) -> Vectors:
+        """Vectors of texts, or of token ids. Raises PyriteError."""
+        self.check_open()
+        self.num_open += 1
+        try:
+            ids = tuple([await self._input_ids(one) for one in inputs])
+            request_id = f"{self._prefix}-{next(self._numbers)}"
+            asked = EmbeddingRequest(request_id, ids, pooling, normalize, dimensions)
+            vectors = await self.link.embed(asked)
+        finally:
+            self.num_open -= 1
+        self.charge(tenant, vectors.num_tokens)
+        return vectors
+
+    async def _input_ids(self, given: str | tuple[int, ...]) -> tuple[int, ...]:
+        if isinstance(given, tuple):
+            return given
+        return await self.prompts.encode(given, special=False, bos=True)
 
     async def _requests(self, asks: Sequence[Ask], tenant: str) -> list[tuple[Request, Choice]]:
         pairs: list[tuple[Request, Choice]] = []

@@ -14,6 +14,7 @@ import msgspec
 
 from pyrite import errors
 from pyrite.config import Settings
+from pyrite.embedding import EmbeddingRequest
 from pyrite.errors import BackendError, PyriteError
 from pyrite.request import Delta, EngineStats, Request
 
@@ -36,7 +37,21 @@ class Cancel(msgspec.Struct, frozen=True, tag="cancel"):
     request_id: str
 
 
-Command = Start | Add | Cancel
+class Embed(msgspec.Struct, frozen=True, tag="embed"):
+    request: EmbeddingRequest
+
+
+Command = Start | Add | Cancel | Embed
+
+
+class Vectors(msgspec.Struct, frozen=True):
+    """A request for embeddings that ended. `data`: little-endian float32 of each input."""
+
+    request_id: str
+    num_tokens: int
+    width: int
+    data: list[bytes]
+    error: Exception | None = None
 
 
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
@@ -61,6 +76,7 @@ class Report(msgspec.Struct, frozen=True, tag="report"):
     deltas: list[Delta]
     stats: EngineStats
     step_seconds: float
+    vectors: list[Vectors] = []
 
 
 Message = Ready | Failed | Report

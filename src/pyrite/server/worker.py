@@ -11,22 +11,27 @@ import signal
 import socket
 import sys
 import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
+from pyrite.embedding import Embedded, Embedder, EmbeddingRequest
 from pyrite.engine import Engine
-from pyrite.errors import PyriteError
+from pyrite.errors import BackendError, PyriteError
 from pyrite.loading import Loaded, load_engine
 from pyrite.request import Delta, Request
 from pyrite.server.wire import (
     Add,
     Cancel,
     Command,
+    Embed,
     Failed,
     Frames,
     Message,
     Ready,
     Report,
     Start,
+    Vectors,
     commands_of,
     frame,
 )
@@ -60,16 +65,21 @@ class Pipe:
 
 
 class Worker:
-    """The engine's loop."""
+    """The engine's loop. `make_embedder` is called when vectors are first asked for."""
 
-    def __init__(self, pipe: Pipe, engine: Engine) -> None:
+    def __init__(
+        self, pipe: Pipe, engine: Engine, make_embedder: Callable[[], Embedder] | None = None
+    ) -> None:
         self._pipe = pipe
         self._engine = engine
+        self._make_embedder = make_embedder
+        self._embedder: Embedder | None = None
+        self._vectors: list[Vectors] = []  # to be sent
 
     def run(self) -> None:
         """Until the socket closes."""
         while True:
-            wait = 0.0 if self._engine.has_work else IDLE_REPORT_SECONDS
+            wait = 0.0 if self._has_work else IDLE_REPORT_SECONDS
             deltas = [
                 delta for command in self._pipe.receive(wait) for delta in self._obey(command)
             ]
@@ -77,14 +87,26 @@ class Worker:
             if self._engine.has_work:
                 deltas += self._engine.step()
             seconds = time.perf_counter() - started
-            self._pipe.send(Report(deltas, self._engine.stats(), seconds))
+            if self._embedder is not None and self._embedder.has_work:
+                self._vectors += [vectors_of(one) for one in self._embedder.step()]
+            vectors, self._vectors = self._vectors, []
+            self._pipe.send(Report(deltas, self._engine.stats(), seconds, vectors))
+
+    @property
+    def _has_work(self) -> bool:
+        return self._engine.has_work or bool(self._embedder and self._embedder.has_work)
 
     def _obey(self, command: Command) -> list[Delta]:
         if isinstance(command, Add):
             return self._add(command.request)
         if isinstance(command, Cancel):
+            if self._embedder is not None and self._embedder.cancel(command.request_id):
+                return []
             last = self._engine.cancel(command.request_id)
             return [] if last is None else [last]
+        if isinstance(command, Embed):
+            self._embed(command.request)
+            return []
         raise AssertionError(command)
 
     def _add(self, request: Request) -> list[Delta]:
@@ -93,6 +115,22 @@ class Worker:
         except PyriteError as error:
             return [Delta(request.request_id, finish_reason="error", error=error)]
         return []
+
+    def _embed(self, request: EmbeddingRequest) -> None:
+        try:
+            if self._embedder is None:
+                if self._make_embedder is None:
+                    raise BackendError("this model gives no vectors")
+                self._embedder = self._make_embedder()
+            self._embedder.add(request)
+        except PyriteError as error:
+            self._vectors.append(Vectors(request.request_id, 0, 0, [], error))
+
+
+def vectors_of(embedded: Embedded) -> Vectors:
+    data = [vector.astype("<f4").tobytes() for vector in embedded.vectors]
+    width = embedded.vectors[0].shape[-1] if embedded.vectors else 0
+    return Vectors(embedded.request_id, embedded.num_tokens, width, data, embedded.error)
 
 
 def load(pipe: Pipe) -> Loaded | None:
@@ -131,7 +169,7 @@ def main(descriptor: int) -> None:
             if loaded is not None:
                 gc.collect()
                 gc.freeze()
-                Worker(pipe, loaded.engine).run()
+                Worker(pipe, loaded.engine, partial(Embedder, loaded)).run()
         except (EOFError, ConnectionError):
             pass
         finally:

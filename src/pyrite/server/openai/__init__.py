@@ -1,4 +1,4 @@
-"""The OpenAI dialect: chat completions, completions, responses, models."""
+"""The OpenAI dialect: chat completions, completions, responses, embeddings, models, tokens."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute, Route
 from pyrite.errors import PyriteError
 from pyrite.server.endpoints import endpoint, json_response
 from pyrite.server.errors import status_of
-from pyrite.server.openai import chat, completions
+from pyrite.server.openai import chat, completions, embeddings, tokens
 from pyrite.server.openai.errors import envelope
 from pyrite.server.openai.responses.routes import routes as responses_routes
 from pyrite.server.service import Service
@@ -19,6 +19,10 @@ def routes(service: Service) -> list[BaseRoute]:
     doors = {
         "/v1/chat/completions": endpoint(service, chat.reply_to, "chatcmpl-", envelope),
         "/v1/completions": endpoint(service, completions.reply_to, "cmpl-", envelope),
+        "/v1/embeddings": endpoint(service, embeddings.reply_to, "embd-", envelope),
+        "/tokenize": endpoint(service, tokens.tokenize, "", envelope),
+        "/detokenize": endpoint(service, tokens.detokenize, "", envelope),
+        "/apply-template": endpoint(service, tokens.apply_template, "", envelope),
     }
     return [
         *(Route(path, door, methods=["POST"]) for path, door in doors.items()),

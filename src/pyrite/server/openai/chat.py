@@ -16,6 +16,7 @@ from pyrite.sampling.params import SamplingParams
 from pyrite.server.ask import ChatAsk, Ended, Event, NamedTool, Part, Started, ToolChoice
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.errors import status_of
+from pyrite.server.fields import Fields, Refused, header_of
 from pyrite.server.http import Headers
 from pyrite.server.openai.errors import description
 from pyrite.server.openai.sampling import Sampling, params_of
@@ -53,6 +54,40 @@ class ChatRequest(Sampling, kw_only=True):
     cache_salt: str = ""
     explain_cache: bool = False
     return_token_ids: bool = False
+
+
+TEXT_ALONE = Refused("this engine reads and writes text alone")
+REFUSED = {
+    "audio": TEXT_ALONE,
+    "modalities": Refused(TEXT_ALONE.why, harmless=(["text"],)),
+    "functions": Refused("give them as `tools`", harmless=([],)),
+    "function_call": Refused("give it as `tool_choice`", harmless=("none", "auto")),
+    "web_search_options": Refused("this server asks nobody else"),
+    "chat_template": Refused("templates are code, and clients may send none"),
+    "use_beam_search": Refused("answers are sampled", harmless=(False,)),
+}
+EACH_ALIKE = "every request is served alike"
+IGNORED = {
+    "user": "requests are told apart by their API key",
+    "safety_identifier": "requests are told apart by their API key",
+    "metadata": "nothing is stored",
+    "store": "nothing is stored",
+    "service_tier": EACH_ALIKE,
+    "verbosity": "no template has it",
+    "prediction": "drafts are found in the prompt by themselves",
+    "prompt_cache_key": "prefixes are found by their content",
+    "prompt_cache_retention": "prefixes are kept while there is room",
+    "cache_prompt": "prefixes are always looked up",
+}
+WORDS = {
+    "max_tokens": "max_completion_tokens goes before it",
+    "messages": "content is text, or a list of text parts",
+    "chat_template_kwargs": f"of {', '.join(TEMPLATE_OPTIONS)}",
+    "cache_salt": "cached prefixes are shared by requests of one salt alone",
+    "explain_cache": "say in cache_miss where the prompt parts from what is cached",
+    "priority": "lower goes first",
+}
+FIELDS = Fields(ChatRequest, REFUSED, IGNORED, WORDS)
 
 
 def ask_of(request: ChatRequest) -> ChatAsk:
@@ -338,6 +373,8 @@ def event(value: Any) -> bytes:
 
 async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -> ChatReply:
     """Raises RequestError, HttpError."""
-    request = converted(json_object(body), ChatRequest)
+    raw = json_object(body)
+    headers = header_of(FIELDS.check(raw))
+    request = converted(raw, ChatRequest)
     service.card.check(request.model)
-    return ChatReply(service, request, ask_of(request), tenant, answer_id)
+    return ChatReply(service, request, ask_of(request), tenant, answer_id, headers)

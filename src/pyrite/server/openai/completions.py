@@ -16,6 +16,7 @@ from pyrite.sampling.params import SamplingParams
 from pyrite.server.ask import Ended, Event, Part, Started, TextAsk
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.errors import status_of
+from pyrite.server.fields import Fields, Refused, header_of
 from pyrite.server.http import Headers
 from pyrite.server.openai.chat import (
     LOWEST_LOGPROB,
@@ -53,6 +54,21 @@ class CompletionRequest(Sampling, kw_only=True):
     return_token_ids: bool = False
 
 
+FIELDS = Fields(
+    CompletionRequest,
+    {"use_beam_search": Refused("answers are sampled", harmless=(False,))},
+    {
+        "user": "requests are told apart by their API key",
+        "cache_prompt": "prefixes are always looked up",
+    },
+    {
+        "prompt": "a text, token ids, or a list of them; control tokens spelled in it are such",
+        "echo": "the answer begins with the prompt; with logprobs, its tokens have theirs",
+        "best_of": "answers drawn, of which the n likeliest are given; not streamed",
+    },
+)
+
+
 def asks_of(request: CompletionRequest) -> list[TextAsk]:
     """One ask a prompt. Raises ParameterError."""
     best_of = request.n if request.best_of is None else request.best_of
@@ -88,6 +104,8 @@ def params(request: CompletionRequest, *, ranked: bool) -> SamplingParams:
         raise ParameterError(
             "logprobs", request.logprobs, f"a whole number from 0 to {MAX_LOGPROBS}"
         )
+    if request.echo and request.logprobs is not None:
+        fields["prompt_logprobs"] = request.logprobs
     fields["logprobs"] = 0 if ranked and request.logprobs is None else request.logprobs
     return params_of(fields)
 
@@ -298,6 +316,8 @@ def floored(one: TokenLogprob) -> float:
 
 async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -> CompletionReply:
     """Raises RequestError, HttpError."""
-    request = converted(json_object(body), CompletionRequest)
+    raw = json_object(body)
+    headers = header_of(FIELDS.check(raw))
+    request = converted(raw, CompletionRequest)
     service.card.check(request.model)
-    return CompletionReply(service, request, asks_of(request), tenant, answer_id)
+    return CompletionReply(service, request, asks_of(request), tenant, answer_id, headers)

@@ -1,0 +1,184 @@
+"""A server's life: ready, drained, killed; its engine lost and found. Each a real process."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import numpy as np
+import pytest
+from tests.server.harness import Served, events_of, file_server
+
+TINY = Path(__file__).parent.parent / "golden" / "gguf_models" / "llama_q8_0.gguf"
+LONG: dict[str, Any] = {"prompt": "tin", "max_tokens": 120, "ignore_eos": True, "stream": True}
+
+
+@pytest.fixture(scope="module")
+def tiny() -> Iterator[Served]:
+    with file_server(TINY, "--name", "tiny", "--alias", "other") as served:
+        yield served
+
+
+def worker_of(served: Served) -> int:
+    """The process id of the engine."""
+    assert served.process is not None
+    children = Path(f"/proc/{served.process.pid}/task/{served.process.pid}/children").read_text()
+    (child,) = children.split()
+    return int(child)
+
+
+class Streamer(threading.Thread):
+    """One client that reads a stream to its end."""
+
+    def __init__(self, url: str, **fields: Any) -> None:
+        super().__init__(daemon=True)
+        self.begun = threading.Event()
+        self.lines: list[str] = []
+        self.error: Exception | None = None
+        self._url = url
+        self._body = {**LONG, **fields}
+        self.start()
+
+    def run(self) -> None:
+        try:
+            with httpx.stream(
+                "POST", f"{self._url}/v1/completions", json=self._body, timeout=60
+            ) as reply:
+                for line in reply.iter_lines():
+                    self.lines.append(line)
+                    self.begun.set()
+        except httpx.HTTPError as error:
+            self.error = error
+        self.begun.set()
+
+
+def test_vectors_are_the_same_in_either_form(tiny: Served) -> None:
+    body = {"model": "tiny", "input": ["tin", "lead and zinc"]}
+    with tiny.client() as client:
+        plain = client.post("/v1/embeddings", json=body).json()
+        packed = client.post("/v1/embeddings", json={**body, "encoding_format": "base64"}).json()
+        alone = client.post("/v1/embeddings", json={**body, "input": "lead and zinc"}).json()
+        short = client.post("/v1/embeddings", json={**body, "dimensions": 4}).json()
+        wrong = client.post("/v1/embeddings", json={**body, "input": []})
+        pooled = client.post("/v1/embeddings", json={**body, "pooling": "nothing"})
+    numbers = [np.array(one["embedding"], np.float32) for one in plain["data"]]
+    unpacked = [np.frombuffer(base64.b64decode(one["embedding"]), "<f4") for one in packed["data"]]
+    assert np.array_equal(numbers, unpacked)
+    assert np.array_equal(numbers[1], np.array(alone["data"][0]["embedding"], np.float32))
+    assert np.allclose(np.linalg.norm(numbers, axis=1), 1, atol=1e-5)
+    assert len(short["data"][0]["embedding"]) == 4
+    assert plain["usage"]["prompt_tokens"] > 0
+    assert wrong.status_code == pooled.status_code == 400
+
+
+def test_tokens_there_and_back(tiny: Served) -> None:
+    with tiny.client() as client:
+        ours = client.post("/tokenize", json={"prompt": "lead and zinc"}).json()
+        theirs = client.post("/tokenize", json={"content": "lead and zinc"}).json()
+        text = client.post("/detokenize", json={"tokens": theirs["tokens"]}).json()["content"]
+        neither = client.post("/tokenize", json={})
+        outside = client.post("/detokenize", json={"tokens": [10**6]})
+    assert ours["count"] == len(ours["tokens"])
+    assert text.strip() == "lead and zinc"
+    assert neither.status_code == outside.status_code == 400
+
+
+def test_a_lost_engine_is_told_and_replaced(tiny: Served) -> None:
+    streamer = Streamer(tiny.url, max_tokens=400)
+    assert streamer.begun.wait(20)
+    os.kill(worker_of(tiny), signal.SIGKILL)
+    streamer.join(20)
+    assert not streamer.is_alive(), "the client was left waiting"
+    datas = events_of("\n".join(streamer.lines))
+    if datas[-1] != "[DONE]":  # it may have ended just before
+        assert "error" in json.loads(datas[-1])
+    with tiny.client() as client:
+        for _ in range(500):
+            reply = client.post("/v1/completions", json={"prompt": "tin", "max_tokens": 2})
+            if reply.status_code == 200:
+                break
+            assert reply.status_code in (500, 503)
+            time.sleep(0.02)
+        assert reply.status_code == 200
+
+
+def test_the_first_signal_drains() -> None:
+    with file_server(TINY, "--name", "tiny") as served:
+        assert served.process is not None
+        streamers = [Streamer(served.url) for _ in range(8)]
+        assert all(one.begun.wait(20) for one in streamers)
+        worker = worker_of(served)
+        served.process.send_signal(signal.SIGTERM)
+        time.sleep(0.05)
+        with contextlib.suppress(httpx.TransportError):  # it may be gone already
+            assert httpx.get(f"{served.url}/livez").status_code == 200
+            assert httpx.get(f"{served.url}/readyz").status_code == 503
+            refused = httpx.post(f"{served.url}/v1/completions", json={"prompt": "tin"})
+            assert refused.status_code == 503
+        for one in streamers:
+            one.join(30)
+            assert one.error is None
+            assert events_of("\n".join(one.lines))[-1] == "[DONE]"
+        assert served.process.wait(20) == 0
+        assert not Path(f"/proc/{worker}").exists(), "an orphan"
+
+
+def test_the_second_signal_ends_all(smollm2_path: Path) -> None:
+    with file_server(smollm2_path, "--context", "4096") as served:
+        assert served.process is not None
+        streamers = [Streamer(served.url, max_tokens=4000) for _ in range(8)]
+        assert all(one.begun.wait(20) for one in streamers)
+        worker = worker_of(served)
+        served.process.send_signal(signal.SIGINT)
+        time.sleep(0.1)
+        started = time.monotonic()
+        served.process.send_signal(signal.SIGINT)
+        served.process.wait(10)
+        assert time.monotonic() - started < 5
+        for one in streamers:
+            one.join(10)
+            assert not one.is_alive()
+        assert not Path(f"/proc/{worker}").exists(), "an orphan"
+
+
+def test_an_engine_does_not_outlive_its_server() -> None:
+    with file_server(TINY, "--name", "tiny") as served:
+        assert served.process is not None
+        worker = worker_of(served)
+        served.process.kill()
+        served.process.wait(10)
+        for _ in range(500):
+            if not Path(f"/proc/{worker}").exists():
+                return
+            time.sleep(0.01)
+        raise AssertionError("an orphan")
+
+
+def test_a_model_that_cannot_be_loaded_ends_the_server(tmp_path: Path) -> None:
+    broken = tmp_path / "broken.gguf"
+    broken.write_bytes(TINY.read_bytes()[:-1000])
+    command = [sys.executable, "-m", "pyrite", "serve", str(broken), "--port", "0"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 3
+    assert "Traceback" not in done.stderr
+    assert done.stderr.startswith("pyrite: error:")
+
+
+def test_a_port_that_is_taken_is_said_so(tiny: Served) -> None:
+    port = tiny.url.rsplit(":", 1)[1]
+    command = [sys.executable, "-m", "pyrite", "serve", str(TINY), "--port", port]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    assert port in done.stderr
