@@ -163,7 +163,7 @@ def test_a_real_model_answers(smollm2: str) -> None:
     body = {
         "model": "smollm2",
         "max_tokens": 12,
-        "temperature": 0,
+        "extra_body": {"temperature": 0},
         "messages": [{"role": "user", "content": "What is the capital of France?"}],
     }
     whole = client.messages.create(**body)
@@ -182,3 +182,10 @@ def test_a_real_model_answers(smollm2: str) -> None:
 def test_a_schema_is_parsed(told: str) -> None:
     parsed = client_of(told).messages.parse(**asked("json"), output_format=Person)
     assert parsed.parsed_output == Person(name="Ada", age=36)
+
+
+def test_a_real_model_is_held_to_a_schema(smollm2: str) -> None:
+    messages = [{"role": "user", "content": "Who is Ada, of 36 years?"}]
+    asking = {"model": "smollm2", "messages": messages, "extra_body": {"temperature": 0}}
+    parsed = client_of(smollm2).messages.parse(**asking, max_tokens=60, output_format=Person)
+    assert isinstance(parsed.parsed_output, Person)

@@ -190,3 +190,10 @@ def test_a_real_model_answers(smollm2: str) -> None:
     assert whole.usage.input_tokens == last.usage.input_tokens
     counted = client.responses.input_tokens.count(model="smollm2", input=body["input"])
     assert counted.input_tokens == whole.usage.input_tokens
+
+
+def test_a_real_model_is_held_to_a_schema(smollm2: str) -> None:
+    asking = {"model": "smollm2", "input": "Who is Ada, of 36 years?", "temperature": 0}
+    parsed = client_of(smollm2).responses.parse(**asking, text_format=Person, max_output_tokens=60)
+    assert parsed.status == "completed"
+    assert isinstance(parsed.output_parsed, Person)

@@ -18,6 +18,7 @@ from tests.server.told import (
 )
 
 from pyrite.errors import BackendError, ContextLengthError, ParameterError
+from pyrite.sampling.grammar import Grammar
 from pyrite.server.anthropic.blocks import signature_of
 from pyrite.server.anthropic.routes import routes
 from pyrite.server.anthropic.types import COUNT, MESSAGES
@@ -380,6 +381,24 @@ def test_parameters_reach_the_ask(told: Told) -> None:
 def test_whole_numbers_are_numbers(told: Told) -> None:
     whole(told, temperature=1, top_p=1)
     assert told.ask.params.temperature == 1.0
+
+
+@pytest.mark.parametrize("schema", [{"type": "object"}, {}])
+def test_a_schema_constrains_the_answer(told: Told, schema: Any) -> None:
+    format = {"type": "json_schema", "schema": schema}
+    whole(told, output_config={"format": format})
+    assert told.ask.params.grammar == Grammar.json_schema(schema)
+    whole(told, output_format=format)
+    assert told.ask.params.grammar == Grammar.json_schema(schema)
+    assert "output_format" in refusal(told, output_format=format, output_config={"format": format})
+    whole(told)
+    assert told.ask.params.grammar is None
+
+
+def test_a_schema_too_large_is_refused(told: Told) -> None:
+    schema = {"type": "object", "description": "x" * 2**21}
+    words = refusal(told, output_config={"format": {"type": "json_schema", "schema": schema}})
+    assert words.startswith("output_config.format.schema = ")
 
 
 @pytest.mark.parametrize(

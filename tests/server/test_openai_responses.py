@@ -19,6 +19,7 @@ from tests.server.told import (
 
 from pyrite.errors import BackendError, ContextLengthError, ParameterError
 from pyrite.request import PositionLogprobs, TokenLogprob
+from pyrite.sampling.grammar import Grammar
 from pyrite.server.ask import NamedTool
 from pyrite.server.errors import HttpError
 from pyrite.server.openai.responses.routes import routes
@@ -437,6 +438,28 @@ def test_parameters_reach_the_ask(told: Told) -> None:
     assert not told.ask.parallel_tool_calls
     whole(told, include=["message.output_text.logprobs"])
     assert told.ask.params.logprobs == 0
+
+
+@pytest.mark.parametrize(
+    ("format", "grammar"),
+    [
+        (None, None),
+        ({"type": "text"}, None),
+        ({"type": "json_object"}, Grammar.json_object()),
+        ({"type": "json_schema", "name": "n", "schema": {"type": "object"}, "strict": True},
+         Grammar.json_schema({"type": "object"})),
+    ],
+)  # fmt: skip
+def test_a_format_constrains_the_answer(told: Told, format: Any, grammar: Any) -> None:
+    response = whole(told, text={"format": format})
+    assert told.ask.params.grammar == grammar
+    assert response["text"]["format"] == (format or {"type": "text"})
+
+
+def test_a_schema_too_large_is_refused(told: Told) -> None:
+    schema = {"type": "object", "description": "x" * 2**21}
+    format = {"type": "json_schema", "name": "n", "schema": schema}
+    assert refusal(told, text={"format": format})["param"] == "text.format.schema"
 
 
 @pytest.mark.parametrize(

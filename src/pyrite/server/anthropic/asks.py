@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyrite.errors import ParameterError
+from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.params import SamplingParams
 from pyrite.server.anthropic.conversation import conversation_of
 from pyrite.server.anthropic.types import (
@@ -22,6 +23,10 @@ from pyrite.server.decoding import names
 from pyrite.server.thinking import thinking_options
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
+NAMES = {  # of SamplingParams, and of this dialect
+    "stop": "stop_sequences",
+    "json_schema": "output_config.format.schema",
+}
 SAME = ("max_tokens", "temperature", "top_p", "top_k")  # named alike in SamplingParams
 
 
@@ -54,8 +59,18 @@ def params_of(request: CountRequest) -> SamplingParams:
     if not isinstance(request, MessagesRequest):
         return SamplingParams()
     fields = {name: value for name in SAME if (value := getattr(request, name)) is not None}
-    with names({"stop": "stop_sequences"}):
-        return SamplingParams(**fields, stop=tuple(request.stop_sequences))
+    with names(NAMES):
+        stop = tuple(request.stop_sequences)
+        return SamplingParams(**fields, stop=stop, grammar=grammar_of(request))
+
+
+def grammar_of(request: CountRequest) -> Grammar | None:
+    """Raises ParameterError for a schema beyond bounds, or two of them."""
+    newer = request.output_config.format if request.output_config else None
+    if newer and request.output_format:
+        raise ParameterError("output_format", "a format", "absent with output_config.format")
+    format = newer or request.output_format
+    return Grammar.json_schema(format.schema) if format else None
 
 
 def tools_of(tools: Sequence[Tool]) -> list[dict[str, Any]]:

@@ -6,18 +6,27 @@ from collections.abc import Sequence
 from typing import Any
 
 from pyrite.errors import ParameterError
+from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.params import SamplingParams
 from pyrite.server.ask import ChatAsk, NamedTool, ToolChoice
 from pyrite.server.decoding import names
 from pyrite.server.openai.responses.conversation import conversation_of
 from pyrite.server.openai.responses.types import (
     AllowedTools,
+    Format,
     FunctionTool,
+    JsonObjectFormat,
+    JsonSchemaFormat,
     NamedFunction,
     ResponsesRequest,
 )
 from pyrite.server.thinking import thinking_options
 
+NAMES = {  # of SamplingParams, and of this dialect
+    "max_tokens": "max_output_tokens",
+    "logprobs": "top_logprobs",
+    "json_schema": "text.format.schema",
+}
 MAX_TOP_LOGPROBS = 20
 MAX_PAIRS = 16
 MAX_KEY = 64  # characters
@@ -73,9 +82,17 @@ def params_of(request: ResponsesRequest) -> SamplingParams:
         raise ParameterError("top_logprobs", top, f"a whole number from 0 to {MAX_TOP_LOGPROBS}")
     if wants_logprobs(request):
         fields["logprobs"] = top
-    with names({"max_tokens": "max_output_tokens", "logprobs": "top_logprobs"}):
+    with names(NAMES):
+        fields["grammar"] = grammar_of(request.text.format)
         given = {name: value for name, value in fields.items() if value is not None}
         return SamplingParams(**given)
+
+
+def grammar_of(format: Format | None) -> Grammar | None:
+    """Raises ParameterError for a schema beyond bounds."""
+    if isinstance(format, JsonSchemaFormat):
+        return Grammar.json_schema(format.schema)
+    return Grammar.json_object() if isinstance(format, JsonObjectFormat) else None
 
 
 def callable_tools(request: ResponsesRequest) -> list[FunctionTool]:
