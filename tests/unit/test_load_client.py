@@ -46,7 +46,8 @@ PLAIN = stream(ROLE, chunk("a"), chunk("b"), chunk("c"), END, usage(20, 3, cache
 
 
 def run(task: Coroutine[Any, Any, T]) -> T:
-    return asyncio.run(task)
+    with asyncio.Runner(loop_factory=bench_serve.loop_factory()) as runner:
+        return runner.run(task)
 
 
 def ask(script: Script, requests: int = 1, *, limit: float = 5, **pace: Any) -> Run:
@@ -161,6 +162,11 @@ def test_a_stream_that_ends_by_closing() -> None:
         return found
 
     assert [answer.fault for answer in run(asked()).answers] == [None, None]
+
+
+def test_a_kept_connection_that_was_closed_is_opened_anew() -> None:
+    found = ask(lambda _: [*PLAIN, Cut(0.001)], 6)
+    assert [answer.fault for answer in found.answers] == [None] * 6
 
 
 def test_times_are_those_of_the_server() -> None:

@@ -86,9 +86,9 @@ async def ask(
     """One request, on the connection or a new one; gives the one that is open now, if any."""
     answer.sent = time.perf_counter()
     try:
-        if connection is None or not connection.is_open:
+        if connection is None or not await _asked_again(connection, request, answer):
             connection = await open_connection(address)
-        await connection.exchange(request, answer)
+            await connection.exchange(request, answer)
     except ExchangeError as error:
         answer.fail(error.kind, str(error))
     except asyncio.CancelledError:
@@ -97,3 +97,14 @@ async def ask(
     finally:
         answer.finish(time.perf_counter())
     return connection
+
+
+async def _asked_again(connection: Connection, request: bytes, answer: Answer) -> bool:
+    """False when a server closed the kept connection before it saw the request (RFC 9112, 9.3)."""
+    try:
+        await connection.exchange(request, answer)
+    except ExchangeError as error:
+        if error.kind != "cut" or answer.status != 0:
+            raise
+        return False
+    return True
