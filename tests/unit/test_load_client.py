@@ -237,13 +237,14 @@ def test_prompts_have_the_wanted_tokens(endpoint: str, shared: int) -> None:
         bodies.append(body)
         return stream(chunk("a"), usage(counting(body), 1), DONE)
 
-    words = ("--requests", "9", "--prompt-tokens", "90,64", "--endpoint", endpoint)
+    words = ("--requests", "9", "--warmup", "2", "--prompt-tokens", "90,64", "--endpoint", endpoint)
     summary = measure(script, *words, "--shared-prefix-tokens", str(shared))
     assert summary.answered == 9
+    assert len(bodies) == 11
     assert {counting(body) for body in bodies} == {90, 64}
     assert (summary.fewest_prompt_tokens, summary.most_prompt_tokens) == (64, 90)
     texts = [json.dumps(body.get("messages") or body["prompt"]) for body in bodies]
-    assert len(set(texts)) == 9, "each has its own"
+    assert len(set(texts)) == 11, "each has its own"
     assert " time" not in "".join(texts), "it is two tokens on this server"
     same = len(str.split(common_start(texts)))
     assert same >= shared if shared else same < 12
@@ -297,6 +298,7 @@ def test_a_server_without_counts_is_told() -> None:
         (["--timeout", "inf"], "--timeout"),
         (["--prompt-tokens", "0"], "--prompt-tokens"),
         (["--output-tokens", "1,x"], "--output-tokens"),
+        (["--warmup", "-1"], "--warmup"),
         (["--shared-prefix-tokens", "-1"], "--shared-prefix-tokens"),
         (["--url", "ftp://x"], "--url"),
         (["--url", "http://127.0.0.1:x"], "--url"),

@@ -35,6 +35,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--rate", type=float, help="requests that arrive a second, instead")
     parser.add_argument("--requests", type=int, default=32)
     parser.add_argument(
+        "--warmup", type=int, default=0, help="requests before those, one by one, not measured"
+    )
+    parser.add_argument(
         "--prompt-tokens", default="512", help="of a whole prompt, or several to draw from: 64,1500"
     )
     parser.add_argument("--output-tokens", default="128", help="of an answer, or several")
@@ -82,8 +85,10 @@ def judge(options: argparse.Namespace) -> None:
         flag = f"--{name.replace('_', '-')}"
         if min(counts(flag, getattr(options, name))) < 1:
             raise ParameterError(flag, getattr(options, name), "at least 1")
-    if options.shared_prefix_tokens < 0:
-        raise ParameterError("--shared-prefix-tokens", options.shared_prefix_tokens, "at least 0")
+    for name in ("shared_prefix_tokens", "warmup"):
+        if getattr(options, name) < 0:
+            flag = f"--{name.replace('_', '-')}"
+            raise ParameterError(flag, getattr(options, name), "at least 0")
 
 
 def loop_factory() -> Any:
@@ -96,15 +101,17 @@ def loop_factory() -> Any:
 
 
 async def measure(options: argparse.Namespace, note: Any) -> Summary:
-    from pyrite.cli.load.drive import drive
+    from pyrite.cli.load.drive import Pace, drive
     from pyrite.cli.load.summary import summarize
 
     target = await find_target(options)
     note(f"learning the words of {target.model} ...")
     requests = await make_requests(target, options)
-    note(f"{len(requests)} requests ...")
-    run = await drive(target.address, requests, pace_of(options), limit_seconds=options.timeout)
-    return summarize(run)
+    first, measured = requests[: options.warmup], requests[options.warmup :]
+    note(f"{len(first)} requests to warm up, then {len(measured)} ...")
+    limit = options.timeout
+    await drive(target.address, first, Pace(concurrency=1), limit_seconds=limit)
+    return summarize(await drive(target.address, measured, pace_of(options), limit_seconds=limit))
 
 
 async def find_target(options: argparse.Namespace) -> Target:
@@ -153,7 +160,7 @@ async def make_requests(target: Target, options: argparse.Namespace) -> list[byt
     outputs = counts("--output-tokens", options.output_tokens)
     return [
         target.encode_stream(maker.make(dice.choice(prompts)), dice.choice(outputs))
-        for _ in range(options.requests)
+        for _ in range(options.warmup + options.requests)
     ]
 
 
