@@ -7,7 +7,7 @@ PROMPT ?=
 MODEL ?= smollm2
 FUZZ_SECONDS ?= 300
 
-.PHONY: chat setup native test lint format bench bench-peers fuzz sanitize clean
+.PHONY: chat setup native test lint format ui bench bench-peers fuzz sanitize clean
 
 NATIVE_SOURCES := $(shell find native CMakeLists.txt -type f) pyproject.toml
 
@@ -60,6 +60,11 @@ lint: $(VENV)/.dev
 format: $(VENV)/.dev
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
+
+# Builds the chat page that is kept in src/pyrite/server/page; needs node and npm, which nothing else
+# here does.
+ui:
+	cd ui && npm ci --ignore-scripts --no-audit --no-fund && npm run build
 
 # The native tests under the sanitizers: address and undefined behaviour together, then threads.
 sanitize: $(VENV)/.tools

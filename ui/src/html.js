@@ -1,0 +1,6 @@
+// Templates of the views.
+
+import htm from 'htm';
+import { h } from 'preact';
+
+export const html = htm.bind(h);
