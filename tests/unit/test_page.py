@@ -1,4 +1,4 @@
-"""The chat page as a file: built from these very sources, small, and served under strict headers."""
+"""The chat page as a file: built from these sources, small, served under strict headers."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def client() -> TestClient:
 def digest() -> str:
     """As `ui/build.js` computes it."""
     tops = ("build.js", "package.json", "package-lock.json", "page.html")
-    files = [UI / name for name in tops] + [path for path in (UI / "src").rglob("*")]
+    files = [UI / name for name in tops] + list((UI / "src").rglob("*"))
     paths = sorted(path.relative_to(UI).as_posix() for path in files if path.is_file())
     total = hashlib.sha256()
     for path in paths:
