@@ -63,6 +63,7 @@ REFUSED = {
     "functions": Refused("give them as `tools`", harmless=([],)),
     "function_call": Refused("give it as `tool_choice`", harmless=("none", "auto")),
     "web_search_options": Refused("this server asks nobody else"),
+    "grammar": Refused("write it in Lark's form, as `guided_grammar`"),
     "chat_template": Refused("templates are code, and clients may send none"),
     "use_beam_search": Refused("answers are sampled", harmless=(False,)),
 }
@@ -82,6 +83,10 @@ IGNORED = {
 WORDS = {
     "max_tokens": "max_completion_tokens goes before it",
     "messages": "content is text, or a list of text parts",
+    "response_format": "text, json_object or json_schema",
+    "structured_outputs": "vLLM's form: one of json, regex, choice, grammar (Lark), json_object",
+    "guided_json": "a schema, as response_format has it",
+    "guided_grammar": "in Lark's form",
     "chat_template_kwargs": f"of {', '.join(TEMPLATE_OPTIONS)}",
     "cache_salt": "cached prefixes are shared by requests of one salt alone",
     "explain_cache": "say in cache_miss where the prompt parts from what is cached",

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-import msgspec
-
 from pyrite.errors import ParameterError
 from pyrite.sampling.params import SamplingParams
+from pyrite.server.openai.formats import Formats
 
 # Fields that have the same name and meaning in SamplingParams.
 SAME = (
@@ -32,7 +31,7 @@ SAME = (
 )
 
 
-class Sampling(msgspec.Struct, kw_only=True):
+class Sampling(Formats, kw_only=True):
     """Numbers are judged by SamplingParams, which names their limits."""
 
     max_tokens: int | None = None
@@ -65,6 +64,7 @@ class Sampling(msgspec.Struct, kw_only=True):
         fields["max_tokens"] = self.max_tokens
         fields["stop"] = stops(self.stop)
         fields["logit_bias"] = bias(self.logit_bias)
+        fields["grammar"] = self.grammar()
         return {name: value for name, value in fields.items() if value is not None}
 
 
