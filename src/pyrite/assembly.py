@@ -13,7 +13,7 @@ import numpy as np
 
 from pyrite.backends.base import Batch
 from pyrite.continuation import Continuation
-from pyrite.scheduler import Slice
+from pyrite.sequence import Slice
 
 
 @dataclass(frozen=True, slots=True)

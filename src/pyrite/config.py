@@ -43,14 +43,19 @@ class Settings:
     kv_pages: int | None = None  # pages of keys and values for all requests together
     kv_bytes: int | None = None  # the same as bytes; not both
     max_batch_tokens: int = 512  # tokens one step computes at most
+    prefill_chunk: int = 128  # of them for prompts, in a step that streams are part of
+    prefix_cache: bool = True  # find what was computed for the beginning of an earlier prompt
     threads: int | None = None
     precision: str = "default"  # "default": at least 15 bits of activation; "fast": 8
     backend: str = "cpu"
     cache: Path = field(default_factory=cache_home)
 
     def __post_init__(self) -> None:
-        for name in ("context", "kv_pages", "kv_bytes", "max_batch_tokens", "threads"):
-            _check_count(name, getattr(self, name), optional=name != "max_batch_tokens")
+        for name in ("context", "kv_pages", "kv_bytes", "threads"):
+            _check_count(name, getattr(self, name), optional=True)
+        for name in ("max_batch_tokens", "prefill_chunk"):
+            _check_count(name, getattr(self, name), optional=False)
+        _check_choice("prefix_cache", self.prefix_cache, (True, False))
         _check_choice("precision", self.precision, PRECISIONS)
         _check_choice("backend", self.backend, BACKENDS)
         if self.kv_pages is not None and self.kv_bytes is not None:
@@ -65,6 +70,6 @@ def _check_count(name: str, value: object, *, optional: bool) -> None:
         raise ParameterError(name, value, f"a whole number from 1 to {largest}")
 
 
-def _check_choice(name: str, value: object, choices: tuple[str, ...]) -> None:
+def _check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     if value not in choices:
         raise ParameterError(name, value, " or ".join(repr(choice) for choice in choices))

@@ -10,7 +10,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pyrite.errors import ContextLengthError, ParameterError
-from pyrite.request import Delta, FinishReason, PositionLogprobs, Request, Timings, Usage
+from pyrite.kv.cache import Parting
+from pyrite.request import (
+    Delta,
+    FinishReason,
+    PositionLogprobs,
+    PrefixMiss,
+    Request,
+    Timings,
+    Usage,
+)
 from pyrite.sampling.constraint import Constraint
 from pyrite.sampling.params import SamplingParams
 from pyrite.sampling.sampler import Sampled, Sampler, breaker_ids
@@ -44,6 +53,7 @@ class Continuation:
         self._stop_ids = frozenset((*ends, *self._named_stops))  # end the request, and are no text
         self.constraint: Constraint | None = None  # filled by the engine if there is a grammar
         self.cached_tokens = 0  # of the prompt; filled by the engine before the first token
+        self.parting: Parting | None = None  # from the prompts that are cached; filled likewise
         self.drafts: list[int] = []  # guesses of the next tokens; filled by the engine each step
         self.prompt_scores = PromptScores(
             request.prompt_ids, request.params.prompt_logprobs, valid_tokens=num_token_ids
@@ -57,6 +67,7 @@ class Continuation:
             breaker_ids=_breaker_ids(request.params, tokenizer),
             choice=request.choice,
         )
+        self._tokenizer = tokenizer
         self._detokenizer = Detokenizer(
             tokenizer,
             request.params.stop,
@@ -117,9 +128,19 @@ class Continuation:
             prompt_logprobs=tuple(self.prompt_scores.entries) if first else (),
             finish_reason=reason,
             stopped_by=self._detokenizer.stopped_by or self._named_stops.get(token_id),
+            miss=self._miss() if first else None,
             usage=self._usage() if reason or first else None,
             timings=self._timings() if reason else None,
         )
+
+    def _miss(self) -> PrefixMiss | None:
+        if self.parting is None:
+            return None
+        texts = (
+            self._tokenizer.decode(ids, skip_special=False)
+            for ids in (self.parting.cached_ids, self.parting.prompt_ids)
+        )
+        return PrefixMiss(self.parting.position, *texts)
 
     def _usage(self) -> Usage:
         return Usage(len(self.request.prompt_ids), self.num_sampled, self.cached_tokens)

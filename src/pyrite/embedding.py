@@ -21,13 +21,12 @@ from pyrite.continuation import check_prompt
 from pyrite.errors import ContextLengthError, ParameterError
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.graph.plan import Plan
-from pyrite.kv.pages import PagePool
+from pyrite.kv.pages import PagePool, pages_for
 from pyrite.loading import Loaded
 from pyrite.memory import available_bytes
 from pyrite.models.estimate import estimate_memory, require_memory
 from pyrite.models.registry import build_plan
 from pyrite.pooling import Floats, Pool, check_dimensions, check_pooling
-from pyrite.scheduler import pages_for
 
 # {architecture}.pooling_type of a GGUF file, where it is of a model that was made for vectors.
 POOLING_TYPES = {1: "mean", 2: "cls", 3: "last"}

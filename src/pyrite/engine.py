@@ -15,11 +15,13 @@ from pyrite.backends.base import Runner
 from pyrite.continuation import Continuation, merged
 from pyrite.errors import ParameterError
 from pyrite.grammars import WaitingRoom
+from pyrite.kv.cache import PageCache, PageTable
 from pyrite.kv.pages import PagePool
 from pyrite.request import Delta, EngineStats, Request
 from pyrite.sampling.masks import MaskTeam
 from pyrite.sampling.sampler import BatchSampler, Sampled
-from pyrite.scheduler import Scheduler, Sequence, Slice
+from pyrite.scheduler import Policy, Scheduler
+from pyrite.sequence import Sequence, Slice
 from pyrite.text.tokenizer import Tokenizer
 
 COMPILE_WAIT_SECONDS = 0.02  # for a grammar, when there is nothing else to do
@@ -29,17 +31,34 @@ Logits = NDArray[np.float32]  # (rows, vocabulary)
 class Engine:
     """`vocabulary` is the width of the logits; `context_length` bounds prompt and output together.
 
-    The runner's pages must hold at least one request of `context_length` tokens.
+    The runner's pages must hold at least one request of `context_length` tokens. `window`: the
+    positions that some layer sees, 0 for all. `fingerprint` names the model and how it computes.
     """
 
     def __init__(
-        self, runner: Runner, tokenizer: Tokenizer, *, vocabulary: int, context_length: int
+        self,
+        runner: Runner,
+        tokenizer: Tokenizer,
+        *,
+        vocabulary: int,
+        context_length: int,
+        policy: Policy | None = None,
+        prefix_cache: bool = True,
+        window: int = 0,
+        fingerprint: str = "",
     ) -> None:
         self.runner = runner
         self.tokenizer = tokenizer
         self.vocabulary = vocabulary
         self.context_length = context_length
-        self.scheduler = Scheduler(PagePool(runner.num_pages), runner.max_tokens)
+        cache = PageCache(
+            PagePool(runner.num_pages),
+            window=window,
+            step_tokens=runner.max_tokens,
+            fingerprint=fingerprint,
+            is_on=prefix_cache,
+        )
+        self.scheduler = Scheduler(cache, policy or Policy(runner.max_tokens))
         self._sampler = BatchSampler()
         self._masks = MaskTeam()
         self._compiling = WaitingRoom(tokenizer)
@@ -67,6 +86,9 @@ class Engine:
             num_tokens=len(request.prompt_ids),
             max_length=continuation.max_length,
             priority=request.priority,
+            tenant=request.tenant,
+            table=PageTable(continuation.token_ids, request.cache_namespace),
+            explains=request.explain_cache,
             scores_prompt=not continuation.prompt_scores.complete,
         )
         if request.params.grammar is None:
@@ -85,18 +107,23 @@ class Engine:
     def step(self) -> list[Delta]:
         """One batch through the model; a delta for each request that it moved on or ended."""
         refused = self._admit_compiled() if self._compiling else []
-        deltas = self._advance(self.scheduler.schedule())
+        slices = self.scheduler.schedule()
+        self.scheduler.cache.run_copies(self.runner.copy_page)
+        deltas = self._advance(slices)
         return refused + [delta for delta in deltas if delta is not None]
 
     def stats(self) -> EngineStats:
         """Cheap enough to be asked after every step."""
         scheduler = self.scheduler
-        pool = scheduler.pool
+        pool, index = scheduler.cache.pool, scheduler.cache.index
         return EngineStats(
             waiting=len(scheduler.waiting) + len(self._compiling),
             running=len(scheduler.running),
             pages_total=pool.num_pages,
-            pages_used=pool.num_pages - pool.num_free,
+            pages_used=pool.num_pages - pool.num_free - index.num_idle,
+            pages_cached=index.num_idle,
+            prefix_queries=scheduler.num_queried_tokens,
+            prefix_hits=scheduler.num_found_tokens,
             preemptions=scheduler.num_preemptions,
             computed_tokens=scheduler.num_computed_tokens,
         )
@@ -104,7 +131,7 @@ class Engine:
     def check(self) -> None:
         """Asserts what holds between any two steps."""
         self.scheduler.check()
-        queued = self.scheduler.waiting + self.scheduler.running
+        queued = [*self.scheduler.waiting, *self.scheduler.running]
         assert {one.request_id for one in queued} == self._active.keys()
         for continuation, sequence in self._active.values():
             assert len(continuation.token_ids) == sequence.num_tokens, sequence
@@ -174,6 +201,7 @@ class Engine:
     ) -> Delta | None:
         continuation, sequence = self._active[work.sequence.request_id]
         continuation.cached_tokens = sequence.num_cached_tokens
+        continuation.parting = sequence.parting
         try:
             continuation.prompt_scores.add(self._sampler.scratch, scored)
         except Exception as error:

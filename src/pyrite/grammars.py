@@ -17,7 +17,7 @@ from pyrite.errors import ParameterError
 from pyrite.sampling.compiler import GrammarCompiler, Vocabulary
 from pyrite.sampling.constraint import Constraint
 from pyrite.sampling.limits import MAX_COMPILE_SECONDS
-from pyrite.scheduler import Sequence
+from pyrite.sequence import Sequence
 from pyrite.text.tokenizer import Tokenizer
 
 

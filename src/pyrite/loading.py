@@ -20,10 +20,11 @@ from pyrite.errors import ParameterError
 from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
 from pyrite.formats.vocabulary import require_tokenizer
 from pyrite.graph.plan import Plan
+from pyrite.kv.pages import pages_for
 from pyrite.memory import available_bytes
 from pyrite.models.estimate import estimate_memory, kv_bytes_per_token, require_memory
 from pyrite.models.registry import build_plan
-from pyrite.scheduler import pages_for
+from pyrite.scheduler import Policy
 from pyrite.text.ids_only import IdsOnly
 from pyrite.text.template import ChatTemplate
 from pyrite.text.tokenizer import Tokenizer
@@ -72,7 +73,15 @@ def load_engine(path: Path, settings: Settings) -> Loaded:
         num_threads=threads.count,
         precision=settings.precision,
     )
-    engine = Engine(runner, tokenizer, vocabulary=plan.vocabulary, context_length=room.context)
+    engine = Engine(
+        runner,
+        tokenizer,
+        vocabulary=plan.vocabulary,
+        context_length=room.context,
+        policy=Policy(settings.max_batch_tokens, settings.prefill_chunk),
+        prefix_cache=settings.prefix_cache,
+        window=plan.window,
+    )
     return Loaded(checkpoint, plan, tokenizer, settings, threads, engine, backend)
 
 

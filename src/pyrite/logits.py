@@ -11,7 +11,7 @@ from pyrite.backends.base import Batch
 from pyrite.continuation import check_prompt
 from pyrite.engine import Engine
 from pyrite.errors import CapacityError, ContextLengthError
-from pyrite.scheduler import pages_for
+from pyrite.kv.pages import pages_for
 
 ROWS = 32  # of one run: each is as wide as the vocabulary
 
@@ -25,17 +25,17 @@ def all_logits(engine: Engine, token_ids: Sequence[int]) -> NDArray[np.float32]:
     check_prompt(token_ids, engine.vocabulary)
     if len(token_ids) > engine.context_length:
         raise ContextLengthError(len(token_ids), engine.context_length)
-    pool, needed = engine.scheduler.pool, pages_for(len(token_ids))
-    pages = pool.take(needed)
+    cache, needed = engine.scheduler.cache, pages_for(len(token_ids))
+    pages = cache.take(needed)
     if pages is None:
         raise CapacityError(
-            f"{len(token_ids)} tokens take {needed} pages, and {pool.num_free} are free",
+            f"{len(token_ids)} tokens take {needed} pages, and {cache.num_free} are free",
             hint="end other requests first, or load the model with more pages",
         )
     try:
         return _in_chunks(engine, np.array(token_ids, np.int32), np.array([pages], np.int32))
     finally:
-        pool.give_back(pages)
+        cache.pool.give_back(pages)
 
 
 def _in_chunks(

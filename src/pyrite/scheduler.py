@@ -2,83 +2,60 @@
 
 There is no prefill phase and no decode phase. Every sequence has `num_computed_tokens` chasing
 `num_tokens` under one budget of tokens a step: a long prompt is cut into chunks by the budget, and
-a sequence that was preempted simply chases from zero again.
+a sequence that was preempted simply chases from zero again, or from what the cache kept.
 
-The order of sequences is (priority, arrival). Sequences one token behind go first in a step, so
-that a long prompt delays the streams of the others by one step at most. When pages run out, the
-last sequence of the order gives its pages back and is computed anew later; numbers do not depend
-on company, so its output is the same.
+Streams, one token behind, go first in a step, and beside them the others get `prefill_chunk`
+tokens, so that a long prompt delays the streams by a bounded time. Who gets these is decided by
+priority, then by the fair share of tenants, then by arrival. Waiting makes a priority better, a
+level each `aging_steps`, so nobody waits for ever. A sequence whose next page is being computed by
+another waits for it, as long as that one advances.
+
+When pages run out, the last of the order (priority, arrival) gives its pages back and is computed
+anew later; numbers do not depend on company, so its output is the same.
 """
 
 from __future__ import annotations
 
-from bisect import insort
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
-from pyrite.backends.base import PAGE_TOKENS
 from pyrite.errors import CapacityError
-from pyrite.kv.pages import PagePool
+from pyrite.kv.cache import Found, PageCache
+from pyrite.kv.pages import PAGE_TOKENS, pages_for
+from pyrite.sequence import Sequence, Slice
+from pyrite.shares import Queues, Shares
 
 SCORED_TOKENS = 64  # prompt tokens with logits of their own in one step: each is a whole row
-
-
-@dataclass(slots=True, eq=False)
-class Sequence:
-    """One request as the scheduler sees it. Filled by the engine; changed by the scheduler only."""
-
-    request_id: str
-    num_tokens: int  # known so far: the prompt and what was sampled
-    max_length: int  # num_tokens never exceeds it
-    priority: int = 0  # lower goes first
-    arrival: int = 0  # filled by Scheduler.add
-    num_computed_tokens: int = 0  # whose keys and values are in `pages`
-    num_cached_tokens: int = 0  # of the prompt, found in the prefix index when it was admitted
-    pages: list[int] = field(default_factory=list)
-    num_drafts: int = 0  # guessed tokens after the known ones, to be computed if there is room
-    scores_prompt: bool = False  # logits of all its prompt are wanted: no cached prefix may serve
-
-    @property
-    def num_behind(self) -> int:
-        """Tokens that are known and not computed."""
-        return self.num_tokens - self.num_computed_tokens
-
-    @property
-    def order(self) -> tuple[int, int]:
-        return (self.priority, self.arrival)
+STALLED_STEPS = 2  # without a slice: nobody waits any longer for the pages of such a sequence
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
-    """`num_tokens` tokens of a sequence to compute, from its `num_computed_tokens` on; then the
-    first `num_drafts` of its guessed ones."""
+class Policy:
+    """The numbers that steer a scheduler."""
 
-    sequence: Sequence
-    num_tokens: int
-    num_drafts: int = 0
-
-    @property
-    def reaches_end(self) -> bool:
-        """True when the next token can be sampled after this slice."""
-        return self.num_tokens == self.sequence.num_behind
-
-
-def pages_for(num_tokens: int) -> int:
-    return -(-num_tokens // PAGE_TOKENS)
+    max_batch_tokens: int  # of one step
+    prefill_chunk: int = 128  # of one step that streams are part of, for all but the streams
+    fair_tokens: int = 512  # that a tenant may be ahead before another interrupts its prompt
+    aging_steps: int = 200  # of waiting for each level of priority
 
 
 class Scheduler:
-    """Owns the page lists of all sequences; every sequence is waiting (no pages) or running."""
+    """Owns the page tables of all sequences; each is waiting (without pages) or running."""
 
-    def __init__(self, pool: PagePool, max_batch_tokens: int) -> None:
-        assert max_batch_tokens > 0, max_batch_tokens
-        self.pool = pool
-        self.max_batch_tokens = max_batch_tokens
-        self.waiting: list[Sequence] = []  # by order
-        self.running: list[Sequence] = []  # by order
-        self.num_preemptions = 0  # since the start
-        self.num_computed_tokens = 0  # since the start
+    def __init__(self, cache: PageCache, policy: Policy) -> None:
+        assert min(policy.max_batch_tokens, policy.prefill_chunk, policy.aging_steps) > 0, policy
+        self.cache = cache
+        self.policy = policy
+        self.waiting = Queues()
+        self.running: list[Sequence] = []
+        self.num_preemptions = 0  # since the start, as those below
+        self.num_computed_tokens = 0
+        self.num_queried_tokens = 0  # of prompts that were looked up in the prefix index
+        self.num_found_tokens = 0  # of these
+        self._shares = Shares()
+        self._leaders: dict[bytes, Sequence] = {}  # who computes the page with this key
         self._num_arrived = 0
+        self._num_steps = 0
 
     @property
     def has_work(self) -> bool:
@@ -86,7 +63,8 @@ class Scheduler:
 
     def add(self, sequence: Sequence) -> None:
         """Raises CapacityError when the sequence would not fit even alone."""
-        needed, available = pages_for(sequence.max_length), self.pool.num_pages
+        needed = self.cache.num_most(sequence.max_length)
+        available = self.cache.pool.num_pages
         if needed > available:
             raise CapacityError(
                 f"the request may grow to {sequence.max_length} tokens, which take {needed} pages, "
@@ -94,25 +72,31 @@ class Scheduler:
                 hint="ask for fewer tokens, or load the model with more pages",
             )
         sequence.arrival = self._num_arrived
+        sequence.arrived_at = self._num_steps
         self._num_arrived += 1
-        insort(self.waiting, sequence, key=_order)
+        self._shares.enter(sequence.tenant)
+        self.waiting.add(sequence)
 
     def remove(self, sequence: Sequence) -> None:
         """Forgets a sequence that ended, failed or was cancelled; its pages are free at once."""
-        (self.running if sequence in self.running else self.waiting).remove(sequence)
-        self._release(sequence)
+        if sequence.is_running:
+            self._stop(sequence)
+        else:
+            self.waiting.remove(sequence)
+        self._shares.leave(sequence.tenant)
 
     def schedule(self) -> list[Slice]:
         """The slices of the next step, with pages for their tokens; empty when there is no work."""
-        step = _Step(self.max_batch_tokens)
-        for sequence in sorted(self.running, key=lambda one: (one.num_behind > 1, one.order)):
-            if sequence in self.running:  # it may have been preempted by one before it
+        self._num_steps += 1
+        self.running.sort(key=self._order)
+        step = _Step(self.policy.max_batch_tokens)
+        for sequence in self.running.copy():
+            if sequence.num_behind == 1 and sequence.is_running:  # else: preempted meanwhile
                 self._extend(sequence, step)
-        while self.waiting and step.budget > 0 and self._may_admit(self.waiting[0]):
-            sequence = self.waiting.pop(0)
-            insort(self.running, sequence, key=_order)
-            self._extend(sequence, step)
-        assert step.slices or not self.has_work, "work, and nothing scheduled"
+        if step.slices:
+            step.budget = min(step.budget, self.policy.prefill_chunk)
+        self._catch_up(step)
+        assert step.slices or not self.has_work or self.cache.has_copies, "nothing scheduled"
         return step.slices
 
     def commit(self, work: Slice, num_sampled: int) -> None:
@@ -126,18 +110,71 @@ class Scheduler:
         self.num_computed_tokens += work.num_tokens
         sequence.num_tokens += num_sampled
         assert sequence.num_computed_tokens <= sequence.num_tokens <= sequence.max_length, sequence
+        num_published = len(sequence.table.entries)
+        self.cache.commit(sequence.table, sequence.num_computed_tokens)
+        table = sequence.table
+        if not table.is_published:
+            self._stop_leading(sequence, num_published)
+        elif len(table.entries) > num_published:
+            self._stop_leading(sequence, num_published, len(table.entries))
 
     def check(self) -> None:
         """Asserts what holds between any two steps."""
-        self.pool.check(sequence.pages for sequence in self.running)
+        self.cache.check(sequence.table for sequence in self.running)
         for sequence in self.running:
+            assert sequence.is_running, sequence
             held = len(sequence.pages) * PAGE_TOKENS
             assert sequence.num_computed_tokens <= held, f"{sequence}: computed without pages"
         for sequence in self.waiting:
+            assert not sequence.is_running, sequence
             assert not sequence.pages, f"{sequence}: waits with pages"
             assert sequence.num_computed_tokens == 0, f"{sequence}: waits, partly computed"
-        for queue in (self.waiting, self.running):
-            assert queue == sorted(queue, key=_order), "a queue is out of order"
+        assert all(leader.is_running for leader in self._leaders.values()), "a leader is gone"
+        self.waiting.check()
+        self._shares.check(sequence.tenant for sequence in [*self.running, *self.waiting])
+
+    def _catch_up(self, step: _Step) -> None:
+        """Slices for those that are further behind, running or not, by turns."""
+        may_admit = True
+        while step.budget > 0:
+            found = self._next(step, may_admit)
+            if found is None:
+                return
+            if found.is_running or self._admit(found):
+                self._extend(found, step)
+                step.tried.add(id(found))
+            else:
+                may_admit = False  # nor anyone smaller: it would never find room
+
+    def _next(self, step: _Step, may_admit: bool) -> Sequence | None:
+        candidates = [
+            sequence
+            for sequence in self.running
+            if sequence.num_behind > 1 and id(sequence) not in step.tried
+        ]
+        if may_admit:
+            heads = map(self._head, self.waiting.each())
+            candidates += [head for head in heads if head is not None]
+        return min(candidates, key=self._turn, default=None)
+
+    def _head(self, queue: list[Sequence]) -> Sequence | None:
+        """The first of a queue that does not wait for another's pages."""
+        return next((sequence for sequence in queue if not self._follows(sequence)), None)
+
+    def _turn(self, sequence: Sequence) -> tuple[int, int, int]:
+        """Whose turn it is goes first; one that has begun goes on for a while."""
+        used = self._shares.used(sequence.tenant)
+        bonus = self.policy.fair_tokens if sequence.is_running else 0
+        return (self._rank(sequence), used - bonus, sequence.arrival)
+
+    def _order(self, sequence: Sequence) -> tuple[int, int]:
+        return (self._rank(sequence), sequence.arrival)
+
+    def _rank(self, sequence: Sequence) -> int:
+        """Its priority, the better the longer it has been here."""
+        return (
+            sequence.priority - (self._num_steps - sequence.arrived_at) // self.policy.aging_steps
+        )
 
     def _extend(self, sequence: Sequence, step: _Step) -> None:
         """Adds a slice for the sequence if the budget and the pages allow one."""
@@ -145,29 +182,29 @@ class Scheduler:
         count = min(sequence.num_behind, room)
         if count > 0 and self._grow(sequence, sequence.num_computed_tokens + count, step):
             step.add(Slice(sequence, count, self._granted_drafts(sequence, count, step)))
+            sequence.advanced_at = self._num_steps
+            self._shares.charge(sequence.tenant, count)
 
     def _granted_drafts(self, sequence: Sequence, count: int, step: _Step) -> int:
         """As many of its drafts as budget and pages have room for; none is preempted for them."""
-        if count < sequence.num_behind:
+        if sequence.num_drafts == 0 or count < sequence.num_behind:
             return 0
         wanted = min(sequence.num_drafts, step.budget - count)
         end = sequence.num_computed_tokens + count
         missing = pages_for(end + wanted) - len(sequence.pages)
-        if missing > 0 and missing <= self.pool.num_free - self._num_claimed():
-            sequence.pages += self.pool.take(missing) or ()
+        if missing > 0 and missing <= self.cache.num_free - self._num_claimed_by_running():
+            self.cache.grow(sequence.table, end + wanted)
         return max(0, min(wanted, len(sequence.pages) * PAGE_TOKENS - end))
 
     def _grow(self, sequence: Sequence, num_tokens: int, step: _Step) -> bool:
         """Gives the sequence pages for `num_tokens` tokens, preempting others if need be."""
-        missing = max(0, pages_for(num_tokens) - len(sequence.pages))
-        victims = self._victims(sequence, step)
-        while (taken := self.pool.take(missing)) is None:
-            victim = next(victims, None)
-            if victim is None:
-                return False
+        if self.cache.grow(sequence.table, num_tokens):
+            return True
+        for victim in self._victims(sequence, step):
             self._preempt(victim)
-        sequence.pages += taken
-        return True
+            if self.cache.grow(sequence.table, num_tokens):
+                return True
+        return False
 
     def _victims(self, sequence: Sequence, step: _Step) -> Iterator[Sequence]:
         """Who may be preempted for the sequence: those after it that have no slice yet, last first.
@@ -175,30 +212,82 @@ class Scheduler:
         The first of the order can therefore take every page, unless another has a slice already:
         each step computes something.
         """
-        for other in reversed(self.running.copy()):
-            if other.order > sequence.order and id(other) not in step.scheduled:
+        own = self._order(sequence)
+        for other in sorted(self.running, key=self._order, reverse=True):
+            if self._order(other) > own and id(other) not in step.scheduled:
                 yield other
 
     def _preempt(self, sequence: Sequence) -> None:
-        self.running.remove(sequence)
-        self._release(sequence)
+        self._stop(sequence)
         self.num_preemptions += 1
-        insort(self.waiting, sequence, key=_order)
+        self.waiting.add(sequence)
 
-    def _release(self, sequence: Sequence) -> None:
-        self.pool.give_back(sequence.pages)
-        sequence.pages = []
+    def _stop(self, sequence: Sequence) -> None:
+        self.running.remove(sequence)
+        sequence.is_running = False
+        self._stop_leading(sequence, 0)
+        self.cache.release(sequence.table, sequence.num_computed_tokens)
         sequence.num_computed_tokens = 0
 
-    def _may_admit(self, sequence: Sequence) -> bool:
-        """True when the pages for all its tokens and one more are free.
+    def _admit(self, sequence: Sequence) -> bool:
+        """Lets it run if the pages for all its tokens and one more are free.
 
         Pages that running sequences still need for tokens they know count as taken.
         """
-        return _num_claimed(sequence) <= self.pool.num_free - self._num_claimed()
+        found = Found()
+        if not sequence.scores_prompt:
+            found = self.cache.find(sequence.table, sequence.num_tokens)
+        needed = self.cache.num_taken(found, _num_next(sequence))
+        spare = self.cache.num_free - self._num_claimed_by_running() - needed
+        if spare < 0:
+            return False
+        self.waiting.remove(sequence)
+        self._note(sequence, found)
+        # A page that is copied is held until then, besides its copy.
+        sequence.num_computed_tokens = self.cache.adopt(sequence.table, found, copies=spare > 0)
+        sequence.is_running = True
+        self.running.append(sequence)
+        self._lead(sequence)
+        return True
 
-    def _num_claimed(self) -> int:
-        return sum(_num_claimed(other) for other in self.running)
+    def _note(self, sequence: Sequence, found: Found) -> None:
+        """What the cache had for it when it came; not what it finds after a preemption."""
+        if sequence.was_admitted:
+            return
+        sequence.was_admitted = True
+        if sequence.explains:
+            sequence.parting = self.cache.part(sequence.table, sequence.num_tokens)
+        if self.cache.is_on and not sequence.scores_prompt:
+            sequence.num_cached_tokens = found.num_tokens
+            self.num_queried_tokens += sequence.num_tokens
+            self.num_found_tokens += found.num_tokens
+
+    def _follows(self, sequence: Sequence) -> bool:
+        """True while another computes the next page that this one would find, and advances."""
+        if not self._leaders or sequence.scores_prompt:
+            return False
+        key = self.cache.next_key(sequence.table, sequence.num_tokens)
+        leader = None if key is None else self._leaders.get(key)
+        return leader is not None and self._num_steps - leader.advanced_at <= STALLED_STEPS
+
+    def _lead(self, sequence: Sequence) -> None:
+        """Makes known which pages it is about to compute."""
+        num_pages = sequence.num_tokens // PAGE_TOKENS
+        for key in self.cache.keys(sequence.table, num_pages)[len(sequence.table.entries) :]:
+            self._leaders.setdefault(key, sequence)
+
+    def _stop_leading(self, sequence: Sequence, first: int, stop: int | None = None) -> None:
+        """For those of its pages that were published, or never will be."""
+        for key in sequence.table.keys[first:stop]:
+            if self._leaders.get(key) is sequence:
+                del self._leaders[key]
+
+    def _num_claimed_by_running(self) -> int:
+        return sum(map(self._num_claimed, self.running))
+
+    def _num_claimed(self, sequence: Sequence) -> int:
+        """Pages that it does not have and needs for its known tokens and the next one."""
+        return self.cache.num_lacking(sequence.table, _num_next(sequence))
 
 
 class _Step:
@@ -207,6 +296,7 @@ class _Step:
     def __init__(self, budget: int) -> None:
         self.slices: list[Slice] = []
         self.scheduled: set[int] = set()  # id() of their sequences
+        self.tried: set[int] = set()  # id() of those that had their turn, with or without a slice
         self.budget = budget
         self.scored_budget = SCORED_TOKENS
 
@@ -217,11 +307,5 @@ class _Step:
         self.scored_budget -= work.num_tokens * work.sequence.scores_prompt
 
 
-def _order(sequence: Sequence) -> tuple[int, int]:
-    return sequence.order
-
-
-def _num_claimed(sequence: Sequence) -> int:
-    """Pages that it does not have and needs for its known tokens and the next one."""
-    num_tokens = min(sequence.num_tokens + 1, sequence.max_length)
-    return max(0, pages_for(num_tokens) - len(sequence.pages))
+def _num_next(sequence: Sequence) -> int:
+    return min(sequence.num_tokens + 1, sequence.max_length)

@@ -157,15 +157,16 @@ class Result:
         return self.deltas[-1]
 
 
-def make_engine(runner: ReadingRunner, *, context: int = 512) -> Engine:
-    """An engine over the runner, whose pages are poisoned once they are free."""
+def make_engine(runner: ReadingRunner, *, context: int = 512, **options: Any) -> Engine:
+    """An engine over the runner, whose pages are poisoned once nobody holds them."""
     engine = Engine(
         runner,
         byte_tokenizer(),
         vocabulary=VOCABULARY,
         context_length=min(context, runner.num_pages * PAGE_TOKENS),
+        **options,
     )
-    pool = engine.scheduler.pool
+    pool = engine.scheduler.cache.pool
     give_back = pool.give_back
 
     def poisoned(pages: Iterable[int]) -> None:
@@ -204,7 +205,7 @@ def take_step(engine: Engine, results: dict[str, Result]) -> None:
 def assert_idle(engine: Engine) -> None:
     engine.check()
     assert not engine.has_work
-    assert engine.scheduler.pool.num_free == engine.runner.num_pages
+    assert engine.scheduler.cache.num_free == engine.runner.num_pages
 
 
 def alone(one: Request, logits: Logits = hashed, *, context: int = 512) -> Result:

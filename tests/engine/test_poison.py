@@ -28,7 +28,7 @@ def poison(engine: Engine) -> None:
     runner: Any = engine.runner
     pages = runner.pages.view(np.uint16)
     pages[:] = NAN
-    pool = engine.scheduler.pool
+    pool = engine.scheduler.cache.pool
     give_back = pool.give_back
 
     def poisoned(numbers: Iterable[int]) -> None:
@@ -62,7 +62,7 @@ def results(engine: Engine, cancel_at: int | None = None) -> dict[str, list[Any]
             found[delta.request_id] += zip(delta.token_ids, delta.logprobs, strict=True)
         engine.check()
         step += 1
-    assert engine.scheduler.pool.num_free == engine.runner.num_pages
+    assert engine.scheduler.cache.num_free == engine.runner.num_pages
     return found
 
 

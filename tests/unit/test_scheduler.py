@@ -10,16 +10,19 @@ from hypothesis import given, settings
 
 from pyrite.backends.base import PAGE_TOKENS
 from pyrite.errors import CapacityError
-from pyrite.kv.pages import PagePool
-from pyrite.scheduler import Scheduler, Sequence, Slice, pages_for
+from pyrite.kv.cache import PageCache
+from pyrite.kv.pages import PagePool, pages_for
+from pyrite.scheduler import Policy, Scheduler
+from pyrite.sequence import Sequence, Slice
 
 
-def scheduler(num_pages: int = 8, max_batch_tokens: int = 64) -> Scheduler:
-    return Scheduler(PagePool(num_pages), max_batch_tokens)
+def scheduler(num_pages: int = 8, max_batch_tokens: int = 64, **numbers: int) -> Scheduler:
+    cache = PageCache(PagePool(num_pages), is_on=False)
+    return Scheduler(cache, Policy(max_batch_tokens, **{"prefill_chunk": 512, **numbers}))
 
 
-def sequence(name: str, prompt: int, total: int, priority: int = 0) -> Sequence:
-    return Sequence(name, num_tokens=prompt, max_length=total, priority=priority)
+def sequence(name: str, prompt: int, total: int, priority: int = 0, tenant: str = "") -> Sequence:
+    return Sequence(name, num_tokens=prompt, max_length=total, priority=priority, tenant=tenant)
 
 
 def step(policy: Scheduler) -> dict[str, int]:
@@ -42,7 +45,7 @@ def test_a_prompt_is_cut_by_the_budget() -> None:
     policy.add(sequence("a", 150, 152))
     assert [step(policy) for _ in range(4)] == [{"a": 64}, {"a": 64}, {"a": 22}, {"a": 1}]
     assert not policy.has_work
-    assert policy.pool.num_free == 8
+    assert policy.cache.num_free == 8
 
 
 def test_a_stream_goes_before_a_long_prompt() -> None:
@@ -102,7 +105,7 @@ def test_removal_frees_pages_in_any_state() -> None:
     policy.remove(waiting)
     policy.remove(running)
     policy.check()
-    assert policy.pool.num_free == 4
+    assert policy.cache.num_free == 4
 
 
 @settings(max_examples=150, derandomize=True, deadline=None)
@@ -118,7 +121,8 @@ def test_any_load_ends_with_every_token_computed_and_every_page_free(
     dice = random.Random(seed)
     policy = scheduler(num_pages, budget)
     for number, (prompt, more) in enumerate(requests):
-        one = sequence(str(number), prompt, prompt + more, priority=dice.randint(0, 1))
+        tenant = dice.choice("ab")
+        one = sequence(str(number), prompt, prompt + more, dice.randint(0, 1), tenant)
         if pages_for(one.max_length) <= num_pages:
             policy.add(one)
         if dice.random() < 0.5 and policy.has_work:
@@ -129,8 +133,8 @@ def test_any_load_ends_with_every_token_computed_and_every_page_free(
         taken = step(policy)
         assert 0 < sum(taken.values()) <= budget
         if dice.random() < 0.05 and policy.has_work:
-            policy.remove(dice.choice(policy.waiting + policy.running))
+            policy.remove(dice.choice([*policy.waiting, *policy.running]))
             policy.check()
     assert not policy.has_work
-    assert policy.pool.num_free == num_pages
+    assert policy.cache.num_free == num_pages
     assert PAGE_TOKENS == 32, "the numbers of the tests above count on it"

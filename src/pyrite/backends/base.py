@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.plan import Plan
-
-PAGE_TOKENS = 32  # tokens a page of keys and values holds; also attention's fixed block of keys
+from pyrite.kv.pages import PAGE_TOKENS as PAGE_TOKENS
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyrite.graph.ops import Op, Value
+from pyrite.graph.ops import Attention, Op, Value
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,3 +39,9 @@ class Plan:
     key_heads: tuple[int, ...]  # per layer
     head_widths: tuple[int, ...]  # per layer
     savings: Savings
+
+    @property
+    def window(self) -> int:
+        """Positions that the layer which sees the most of them sees; 0 if one sees all."""
+        windows = [op.window for op in self.ops if isinstance(op, Attention)]
+        return max(windows) if all(windows) and windows else 0

@@ -8,6 +8,12 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+PAGE_TOKENS = 32  # tokens a page of keys and values holds; also attention's fixed block of keys
+
+
+def pages_for(num_tokens: int) -> int:
+    return -(-num_tokens // PAGE_TOKENS)
+
 
 class PagePool:
     """`num_pages` pages, each free (no holder) or held by one holder or more.
@@ -49,6 +55,9 @@ class PagePool:
             self._holders[page] -= 1
             if self._holders[page] == 0:
                 self._free.append(page)
+
+    def num_holders(self, page: int) -> int:
+        return self._holders[page]
 
     def is_held(self, page: int) -> bool:
         return self._holders[page] > 0
