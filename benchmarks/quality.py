@@ -27,6 +27,12 @@ import peers
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden" / "real"
 
+OURS: dict[str, dict[str, str]] = {
+    "default": {},
+    "default, 8-bit keys and values": {"kv_type": "q8"},
+    "fast": {"precision": "fast"},
+}
+
 # ids of a prompt up to a position, ids whose log-probabilities are wanted -> those, or None where
 # the engine gives none
 Probe = Callable[[list[int], NDArray[np.int32]], NDArray[np.float64] | None]
@@ -76,10 +82,10 @@ def compare(reference: NDArray[np.float64], found: NDArray[np.float64]) -> Found
     )
 
 
-def ours(path: Path, precision: str, threads: int) -> Answers:
+def ours(path: Path, options: dict[str, str], threads: int) -> Answers:
     import pyrite
 
-    with pyrite.load(path, precision=precision, threads=threads) as model:
+    with pyrite.load(path, threads=threads, **options) as model:
 
         def probe(ids: list[int], wanted: NDArray[np.int32]) -> NDArray[np.float64]:
             row = model.logits(ids)[-1].astype(np.float64)
@@ -170,8 +176,8 @@ def main() -> None:
     options = parser.parse_args()
     for path in options.models:
         rows: dict[str, Answers] = {}
-        for precision in ("default", "fast"):
-            rows[f"pyrite {precision}"] = ours(path, precision, options.threads)
+        for name, chosen in OURS.items():
+            rows[f"pyrite {name}"] = ours(path, chosen, options.threads)
         if options.llama_server:
             rows["llama.cpp"] = theirs(options.llama_server, path, options.threads)
         report(path, rows)

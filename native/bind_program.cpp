@@ -151,13 +151,14 @@ class Executor {
 
   void add_attention(const std::string& label, Columns query, Columns key, Columns value, Columns out,
                      int key_heads, int head_width, size_t layer_offset, float scale, int window,
-                     float softcap, NormOf query_norm, NormOf key_norm, std::optional<int> rope) {
+                     float softcap, NormOf query_norm, NormOf key_norm, std::optional<int> rope,
+                     KvType kv_type) {
     require(key_heads > 0 && head_width > 0 && head_width % 8 == 0, "heads are of 8 columns or more");
     require(query.second % (head_width * key_heads) == 0 && out.second == query.second &&
                 key.second == head_width * key_heads && value.second == key.second,
             "attention's widths differ");
-    require(layer_offset % 64 == 0 && layer_offset + key_heads * head_block_bytes(head_width) <=
-                                          program_.sizes().page_bytes,
+    const size_t layer_bytes = size_t(key_heads) * head_block_bytes(head_width, kv_type);
+    require(layer_offset % 64 == 0 && layer_offset + layer_bytes <= program_.sizes().page_bytes,
             "a layer lies outside of its page");
     require(window >= 0, "a window is 0 or more");
     AttentionOp op{slice(query), slice(key), slice(value), slice(out)};
@@ -170,6 +171,7 @@ class Executor {
     op.softcap = softcap;
     op.query_norm = norm_of(query_norm, head_width);
     op.key_norm = norm_of(key_norm, head_width);
+    op.kv_type = kv_type;
     op.rope = rope ? rope_of(*rope, head_width) : nullptr;
     window_ = std::max(window_, window == 0 ? kWholeContext : window);
     program_.add(StoreOp{op}, label + " store");
@@ -374,7 +376,8 @@ void bind_program(nb::module_ module) {
       .value("NONE", Activation::kNone)
       .value("SILU", Activation::kSilu)
       .value("GELU_TANH", Activation::kGeluTanh);
-  module.def("head_block_bytes", &head_block_bytes, "head_width"_a);
+  nb::enum_<KvType>(module, "KvType").value("F16", KvType::kF16).value("Q8", KvType::kQ8);
+  module.def("head_block_bytes", &head_block_bytes, "head_width"_a, "kv_type"_a);
 
   nb::class_<Executor>(module, "Program")
       .def(
@@ -405,7 +408,8 @@ void bind_program(nb::module_ module) {
            "weights"_a, "norm"_a.none(), "activation"_a, "residual"_a.none(), "softcap"_a, "planes"_a)
       .def("add_attention", &Executor::add_attention, "label"_a, nb::kw_only(), "query"_a, "key"_a,
            "value"_a, "out"_a, "key_heads"_a, "head_width"_a, "layer_offset"_a, "scale"_a, "window"_a,
-           "softcap"_a, "query_norm"_a.none(), "key_norm"_a.none(), "rope"_a.none())
+           "softcap"_a, "query_norm"_a.none(), "key_norm"_a.none(), "rope"_a.none(),
+           "kv_type"_a)
       .def("run", &Executor::run, nb::kw_only(), "token_ids"_a, "positions"_a, "sequence_starts"_a,
            "page_tables"_a, "output_rows"_a)
       .def("logits", &Executor::logits, nb::rv_policy::reference_internal)

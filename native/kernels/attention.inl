@@ -24,6 +24,40 @@ constexpr float kLowest = -3.4e38f;  // below every score, and finite: differenc
 
 inline Lanes load_lanes(const float* from) { return load(from); }
 inline Lanes load_lanes(const uint16_t* from) { return load_half(from); }
+inline Lanes load_lanes(const int8_t* from) { return load_bytes(from); }
+
+// What multiplies keys and values, a position a lane, as they are folded in; null: nothing does.
+struct Scales {
+  const float* keys;    // (key groups, 32)
+  const float* values;  // (32,)
+};
+
+// `Stored` is what a block holds: uint16_t for float16, or int8_t.
+
+template <class Stored>
+constexpr KvType kTypeOf = std::is_same_v<Stored, int8_t> ? KvType::kQ8 : KvType::kF16;
+
+// One head's block of a page, read-only or not.
+template <class Stored>
+struct StoredBlock {
+  Stored* keys;
+  Stored* values;
+  float* key_scales;
+  float* value_scales;
+
+  Scales scales() const {
+    if (kTypeOf<Stored> == KvType::kF16) return {nullptr, nullptr};
+    return {key_scales, value_scales};
+  }
+};
+
+template <class Stored>
+inline StoredBlock<Stored> stored_block(uint8_t* bytes, int head_width) {
+  Stored* keys = reinterpret_cast<Stored*>(bytes);
+  Stored* values = keys + size_t(kBlockKeys) * head_width;
+  float* scales = reinterpret_cast<float*>(values + size_t(kBlockKeys) * padded_width(head_width));
+  return {keys, values, scales, scales + kBlockKeys * key_groups(head_width)};
+}
 
 // What a tile keeps between blocks, in its scratch. `sums` is the tile's `out`.
 struct State {
@@ -52,23 +86,35 @@ inline State state_of(const AttendTile& tile) {
   return state;
 }
 
-// scores[q, 16 lanes by kLanes] = query q . key
+// scores[q, 16 lanes by kLanes] = query q . key, summed group by group where keys have scales.
 template <int kQueries, int kLanes, class Source>
-inline void score(const float* queries, int head_width, const Source* keys, float* scores) {
-  Lanes totals[kQueries][kLanes];
-  for (int q = 0; q < kQueries; ++q) {
-    for (int l = 0; l < kLanes; ++l) totals[q][l] = broadcast(0.0f);
-  }
-  for (int column = 0; column < head_width; ++column) {
-    Lanes key[kLanes];
-    for (int l = 0; l < kLanes; ++l) key[l] = load_lanes(keys + column * kBlockKeys + 16 * l);
+inline void score(const float* queries, int head_width, const Source* keys, const float* scales,
+                  float* scores) {
+  const int group = scales == nullptr ? head_width : kKeyGroup;
+  for (int start = 0; start < head_width; start += group) {
+    Lanes totals[kQueries][kLanes];
     for (int q = 0; q < kQueries; ++q) {
-      const Lanes all = broadcast(queries[q * head_width + column]);
-      for (int l = 0; l < kLanes; ++l) totals[q][l] = fused(all, key[l], totals[q][l]);
+      for (int l = 0; l < kLanes; ++l) totals[q][l] = broadcast(0.0f);
     }
-  }
-  for (int q = 0; q < kQueries; ++q) {
-    for (int l = 0; l < kLanes; ++l) store(scores + q * kBlockKeys + 16 * l, totals[q][l]);
+    const int end = std::min(start + group, head_width);
+    for (int column = start; column < end; ++column) {
+      Lanes key[kLanes];
+      for (int l = 0; l < kLanes; ++l) key[l] = load_lanes(keys + column * kBlockKeys + 16 * l);
+      for (int q = 0; q < kQueries; ++q) {
+        const Lanes all = broadcast(queries[q * head_width + column]);
+        for (int l = 0; l < kLanes; ++l) totals[q][l] = fused(all, key[l], totals[q][l]);
+      }
+    }
+    for (int q = 0; q < kQueries; ++q) {
+      for (int l = 0; l < kLanes; ++l) {
+        float* out = scores + q * kBlockKeys + 16 * l;
+        if (scales != nullptr) {
+          const Lanes scale = load(scales + start / kKeyGroup * kBlockKeys + 16 * l);
+          totals[q][l] = start == 0 ? totals[q][l] * scale : fused(totals[q][l], scale, load(out));
+        }
+        store(out, totals[q][l]);
+      }
+    }
   }
 }
 
@@ -94,12 +140,14 @@ inline void gather(const float* weights, int num_keys, const Source* values, int
 }
 
 template <int kQueries, class Source>
-inline void score_block(const float* queries, int head_width, const Source* keys, float* scores) {
+inline void score_block(const float* queries, int head_width, const Source* keys,
+                        const float* scales, float* scores) {
   if constexpr (kQueries <= kWideQueries) {
-    score<kQueries, 2>(queries, head_width, keys, scores);
+    score<kQueries, 2>(queries, head_width, keys, scales, scores);
   } else {
-    score<kQueries, 1>(queries, head_width, keys, scores);
-    score<kQueries, 1>(queries, head_width, keys + 16, scores + 16);
+    const float* more = scales == nullptr ? nullptr : scales + 16;
+    score<kQueries, 1>(queries, head_width, keys, scales, scores);
+    score<kQueries, 1>(queries, head_width, keys + 16, more, scores + 16);
   }
 }
 
@@ -133,8 +181,10 @@ struct Block {
   int first, end;
 };
 
-// Folds the scores of one query into its running maximum and sum; scores become weights.
-inline void fold(const AttendTile& tile, const State& state, const Block& block, int query) {
+// Folds the scores of one query into its running maximum and sum; scores become weights. A scale
+// of values goes into the weight that is stored, not into the sum of weights.
+inline void fold(const AttendTile& tile, const State& state, const Block& block,
+                 const float* value_scales, int query) {
   const int high = tile.positions[query] - block.start;
   const int low = tile.window == 0 ? 0 : std::max(0, high - tile.window + 1);
   float* scores = state.scores + query * kBlockKeys;
@@ -157,8 +207,13 @@ inline void fold(const AttendTile& tile, const State& state, const Block& block,
     a = keep(a, low, high, broadcast(0.0f));
     b = keep(b, low - 16, high - 16, broadcast(0.0f));
   }
-  store(scores, a);
-  store(scores + 16, b);
+  if (value_scales == nullptr) {
+    store(scores, a);
+    store(scores + 16, b);
+  } else {
+    store(scores, a * load(value_scales));
+    store(scores + 16, b * load(value_scales + 16));
+  }
 
   Lanes weights = load(state.weights + query * 16);
   if (after > before) {
@@ -175,35 +230,37 @@ inline void fold(const AttendTile& tile, const State& state, const Block& block,
 
 template <class Source>
 inline void visit_block(const AttendTile& tile, const State& state, const Block& block,
-                        const Source* keys, const Source* values) {
+                        const Scales& scales, const Source* keys, const Source* values) {
   const int width = padded_width(tile.head_width);
   each_queries(block.first, block.end, [&](auto count, int query) {
     score_block<count()>(tile.queries + size_t(query) * tile.head_width, tile.head_width, keys,
-                         state.scores + query * kBlockKeys);
+                         scales.keys, state.scores + query * kBlockKeys);
   });
-  for (int query = block.first; query < block.end; ++query) fold(tile, state, block, query);
+  for (int query = block.first; query < block.end; ++query) {
+    fold(tile, state, block, scales.values, query);
+  }
   each_queries(block.first, block.end, [&](auto count, int query) {
     gather_block<count()>(state.scores + query * kBlockKeys, block.num_keys, values, width,
                           state.sums + size_t(query) * width);
   });
 }
 
-inline void widen(const uint16_t* from, int count, float* to) {
-  for (int i = 0; i < count; i += 16) store(to + i, load_half(from + i));
+template <class Stored>
+inline void widen(const Stored* from, int count, float* to) {
+  for (int i = 0; i < count; i += 16) store(to + i, load_lanes(from + i));
 }
 
 // Many queries read a block that was widened once; few read it as it is.
+template <class Stored>
 inline void visit_page(const AttendTile& tile, const State& state, const Block& block,
-                       const uint16_t* halves) {
-  const int num_keys = kBlockKeys * tile.head_width;
+                       const StoredBlock<Stored>& stored) {
   if (block.end - block.first <= kMostQueries) {
-    visit_block(tile, state, block, halves, halves + num_keys);
+    visit_block<Stored>(tile, state, block, stored.scales(), stored.keys, stored.values);
     return;
   }
-  widen(halves, num_keys, state.keys);
-  widen(halves + num_keys, block.num_keys * padded_width(tile.head_width), state.values);
-  visit_block(tile, state, block, static_cast<const float*>(state.keys),
-              static_cast<const float*>(state.values));
+  widen(stored.keys, kBlockKeys * tile.head_width, state.keys);
+  widen(stored.values, block.num_keys * padded_width(tile.head_width), state.values);
+  visit_block<float>(tile, state, block, stored.scales(), state.keys, state.values);
 }
 
 inline void begin(const AttendTile& tile, const State& state) {
@@ -232,48 +289,100 @@ inline void narrow(const AttendTile& tile, Block& block) {
   while (block.end < tile.num_queries && tile.positions[block.end] < past) ++block.end;
 }
 
-inline const uint16_t* block_of(const AttendTile& tile, int start) {
+inline uint8_t* block_of(const AttendTile& tile, int start) {
   const size_t page = size_t(tile.page_table[start / kBlockKeys]);
-  return reinterpret_cast<const uint16_t*>(tile.head_blocks + page * tile.page_bytes);
+  return const_cast<uint8_t*>(tile.head_blocks) + page * tile.page_bytes;
 }
 
 // Blocks lie a page apart, too far for the processor to guess the next one.
-inline void prefetch(const AttendTile& tile, const uint16_t* halves) {
-  const char* bytes = reinterpret_cast<const char*>(halves);
-  for (size_t line = 0; line < head_block_bytes(tile.head_width); line += 64) {
-    __builtin_prefetch(bytes + line);
-  }
+inline void prefetch(const uint8_t* block, size_t num_bytes) {
+  for (size_t line = 0; line < num_bytes; line += 64) __builtin_prefetch(block + line);
 }
 
+template <class Stored>
 inline void attend(const AttendTile& tile) {
   const State state = state_of(tile);
   begin(tile, state);
   const int last = tile.positions[tile.num_queries - 1];
   const int seen = tile.window == 0 ? 0 : std::max(0, tile.positions[0] - tile.window + 1);
   Block block = {seen / kBlockKeys * kBlockKeys, 0, 0, tile.window == 0 ? tile.num_queries : 0};
+  const size_t block_bytes = head_block_bytes(tile.head_width, kTypeOf<Stored>);
   for (; block.start <= last; block.start += kBlockKeys) {
     narrow(tile, block);
     block.num_keys = std::min(kBlockKeys, last + 1 - block.start);
     const int next = block.start + kBlockKeys;
-    if (next <= last) prefetch(tile, block_of(tile, next));
-    visit_page(tile, state, block, block_of(tile, block.start));
+    if (next <= last) prefetch(block_of(tile, next), block_bytes);
+    visit_page(tile, state, block,
+               stored_block<Stored>(block_of(tile, block.start), tile.head_width));
   }
   finish(tile, state);
 }
 
-// Keys go to their column of the transposed block, values to their row.
-inline void store_position(const float* key, const float* value, int head_width, int slot,
-                           uint8_t* block) {
-  uint16_t* keys = reinterpret_cast<uint16_t*>(block);
-  uint16_t* values = keys + size_t(kBlockKeys) * head_width + size_t(slot) * padded_width(head_width);
-  rows::each_run(head_width, [&](int column, int count) {
-    uint16_t halves[16];
-    store_half(halves, rows::load_run(key + column, count));
-    for (int i = 0; i < count; ++i) keys[size_t(column + i) * kBlockKeys + slot] = halves[i];
-    store_half(values + column, rows::load_run(value + column, count));
+// What columns are divided by to be whole numbers up to 127. NaN where one is not finite; 0 where
+// all are too small to be kept.
+inline float scale_of(const float* columns, int width) {
+  Lanes most = broadcast(0.0f);
+  bool all_finite = true;
+  rows::each_run(width, [&](int column, int count) {
+    const Lanes a = rows::load_run(columns + column, count);
+    all_finite &= finite(a);
+    most = maximum(most, maximum(a, broadcast(0.0f) - a));
+  });
+  if (!all_finite) return std::numeric_limits<float>::quiet_NaN();
+  return largest(most) < kSmallestKept ? 0.0f : largest(most) / 127.0f;
+}
+
+// Where the scale is no number to divide by, it alone tells: the columns become zeros.
+inline Lanes divisor_of(float scale) {
+  return broadcast(scale > 0 ? scale : std::numeric_limits<float>::infinity());
+}
+
+// 16 columns, as whole multiples of `divisor` where they are kept as integers.
+inline void store_lanes(uint16_t* to, Lanes a, Lanes) { store_half(to, a); }
+inline void store_lanes(int8_t* to, Lanes a, Lanes divisor) { store_bytes(to, a / divisor); }
+
+// To one position of a transposed block: columns are kBlockKeys apart.
+template <class Stored>
+inline void store_key(const float* key, int width, Lanes divisor, Stored* to) {
+  rows::each_run(width, [&](int column, int count) {
+    Stored run[16];
+    store_lanes(run, rows::load_run(key + column, count), divisor);
+    for (int i = 0; i < count; ++i) to[size_t(column + i) * kBlockKeys] = run[i];
   });
 }
 
-constexpr AttentionKernels kTable = {scratch_floats, store_position, attend};
+template <class Stored>
+inline void store_value(const float* value, int width, Lanes divisor, Stored* to) {
+  rows::each_run(width, [&](int column, int count) {
+    store_lanes(to + column, rows::load_run(value + column, count), divisor);
+  });
+}
+
+inline void store_halves(const float* key, const float* value, int head_width, int slot,
+                         uint8_t* bytes) {
+  const StoredBlock<uint16_t> block = stored_block<uint16_t>(bytes, head_width);
+  const Lanes unused = broadcast(1.0f);
+  store_key(key, head_width, unused, block.keys + slot);
+  store_value(value, head_width, unused, block.values + size_t(slot) * padded_width(head_width));
+}
+
+inline void store_integers(const float* key, const float* value, int head_width, int slot,
+                           uint8_t* bytes) {
+  const StoredBlock<int8_t> block = stored_block<int8_t>(bytes, head_width);
+  for (int start = 0; start < head_width; start += kKeyGroup) {
+    const int width = std::min(kKeyGroup, head_width - start);
+    float& scale = block.key_scales[start / kKeyGroup * kBlockKeys + slot];
+    scale = scale_of(key + start, width);
+    store_key(key + start, width, divisor_of(scale), block.keys + start * kBlockKeys + slot);
+  }
+  float& scale = block.value_scales[slot];
+  scale = scale_of(value, head_width);
+  store_value(value, head_width, divisor_of(scale),
+              block.values + size_t(slot) * padded_width(head_width));
+}
+
+constexpr AttentionKernels kTable = {
+    scratch_floats,
+    {{store_halves, attend<uint16_t>}, {store_integers, attend<int8_t>}}};
 
 }  // namespace attention

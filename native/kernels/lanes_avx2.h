@@ -28,6 +28,19 @@ PYRITE_INLINE void store_half(uint16_t* to, Lanes a) {
   _mm_storeu_si128(half, _mm256_cvtps_ph(a.low, _MM_FROUND_TO_NEAREST_INT));
   _mm_storeu_si128(half + 1, _mm256_cvtps_ph(a.high, _MM_FROUND_TO_NEAREST_INT));
 }
+PYRITE_INLINE Lanes load_bytes(const int8_t* from) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return {_mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(bytes)),
+          _mm256_cvtepi32_ps(_mm256_cvtepi8_epi32(_mm_srli_si128(bytes, 8)))};
+}
+PYRITE_INLINE __m128i whole_words(__m256 a) {
+  const __m256i whole = _mm256_cvtps_epi32(a);
+  return _mm_packs_epi32(_mm256_castsi256_si128(whole), _mm256_extracti128_si256(whole, 1));
+}
+PYRITE_INLINE void store_bytes(int8_t* to, Lanes a) {
+  const __m128i bytes = _mm_packs_epi16(whole_words(a.low), whole_words(a.high));
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), bytes);
+}
 PYRITE_INLINE Lanes broadcast(float value) {
   const __m256 all = _mm256_set1_ps(value);
   return {all, all};

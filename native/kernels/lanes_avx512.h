@@ -21,6 +21,13 @@ PYRITE_INLINE void store_half(uint16_t* to, Lanes a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                       _mm512_cvtps_ph(a.all, _MM_FROUND_TO_NEAREST_INT));
 }
+PYRITE_INLINE Lanes load_bytes(const int8_t* from) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
+}
+PYRITE_INLINE void store_bytes(int8_t* to, Lanes a) {
+  _mm_storeu_si128(reinterpret_cast<__m128i*>(to), _mm512_cvtepi32_epi8(_mm512_cvtps_epi32(a.all)));
+}
 PYRITE_INLINE Lanes broadcast(float value) { return {_mm512_set1_ps(value)}; }
 
 PYRITE_INLINE Lanes add(Lanes a, Lanes b) { return {_mm512_add_ps(a.all, b.all)}; }

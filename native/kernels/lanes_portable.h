@@ -29,6 +29,15 @@ PYRITE_INLINE Lanes load_half(const uint16_t* from) {
 PYRITE_INLINE void store_half(uint16_t* to, Lanes a) {
   for (int i = 0; i < 16; ++i) to[i] = half_from_float(a.v[i]);
 }
+PYRITE_INLINE Lanes load_bytes(const int8_t* from) {
+  return each_lane([&](int i) { return float(from[i]); });
+}
+// See round_even; NaN becomes 0.
+PYRITE_INLINE void store_bytes(int8_t* to, Lanes a) {
+  for (int i = 0; i < 16; ++i) {
+    to[i] = a.v[i] == a.v[i] ? int8_t((a.v[i] + 12582912.0f) - 12582912.0f) : int8_t(0);
+  }
+}
 PYRITE_INLINE Lanes broadcast(float value) {
   return each_lane([&](int) { return value; });
 }

@@ -37,12 +37,13 @@ void store_row(const AttentionOp& op, const Step& step, Member& member, int row,
   const int position = step.batch.positions[row];
   const int32_t page = page_table(step.batch, sequence)[position / kPageTokens];
   uint8_t* block = step.pages + size_t(page) * step.page_bytes + op.layer_offset +
-                   size_t(key_head) * head_block_bytes(op.head_width);
+                   size_t(key_head) * op.block_bytes();
   float* key = member.attention;
   shape_head(op, step, op.key_norm, position, 1.0f,
              op.key.row(row) + size_t(key_head) * op.head_width, key);
-  step.kernels.attention.store(key, op.value.row(row) + size_t(key_head) * op.head_width,
-                               op.head_width, position % kPageTokens, block);
+  const float* value = op.value.row(row) + size_t(key_head) * op.head_width;
+  step.kernels.attention.of(op.kv_type).store(key, value, op.head_width, position % kPageTokens,
+                                              block);
 }
 
 // How many parts the heads of a group are cut into: as few as give every member a chunk, for heads
@@ -110,10 +111,10 @@ void attend(const AttentionOp& op, const Step& step, Member& member, const Queri
   float* scratch = results + size_t(kTileQueries) * padded_width(op.head_width);
   gather(op, step, queries, heads, positions);
   const uint8_t* blocks =
-      step.pages + op.layer_offset + size_t(queries.key_head) * head_block_bytes(op.head_width);
-  step.kernels.attention.attend({heads, positions, queries.count(), op.head_width, op.window,
-                                 op.softcap, blocks, step.page_bytes,
-                                 page_table(step.batch, queries.sequence), scratch, results});
+      step.pages + op.layer_offset + size_t(queries.key_head) * op.block_bytes();
+  step.kernels.attention.of(op.kv_type).attend(
+      {heads, positions, queries.count(), op.head_width, op.window, op.softcap, blocks,
+       step.page_bytes, page_table(step.batch, queries.sequence), scratch, results});
   scatter(op, queries, results);
 }
 

@@ -17,6 +17,7 @@ struct AttentionOp {
   int key_heads = 0;
   int head_width = 0;
   size_t layer_offset = 0;  // of the layer's first block in a page
+  KvType kv_type = KvType::kF16;
   float scale = 1;
   int window = 0;
   float softcap = 0;
@@ -24,6 +25,7 @@ struct AttentionOp {
   const RopeTable* rope = nullptr;
 
   int group() const { return heads / key_heads; }
+  size_t block_bytes() const { return head_block_bytes(head_width, kv_type); }
 };
 
 struct StoreOp {

@@ -14,6 +14,7 @@ from pyrite.errors import ParameterError
 
 BACKENDS = ("cpu", "reference")
 PRECISIONS = ("default", "fast")
+KV_TYPES = ("f16", "q8")
 LARGEST = {"kv_bytes": 2**62, "threads": 1024}  # of the others: what 32 bits hold
 
 
@@ -48,6 +49,7 @@ class Settings:
     threads: int | None = None
     precision: str = "default"  # "default": at least 15 bits of activation; "fast": 8
     backend: str = "cpu"
+    kv_type: str = "f16"  # keys and values: 16-bit floats, or "q8": 8 bits, about half the memory
     cache: Path = field(default_factory=cache_home)
 
     def __post_init__(self) -> None:
@@ -57,6 +59,7 @@ class Settings:
             _check_count(name, getattr(self, name), optional=False)
         _check_choice("prefix_cache", self.prefix_cache, (True, False))
         _check_choice("precision", self.precision, PRECISIONS)
+        _check_choice("kv_type", self.kv_type, KV_TYPES)
         _check_choice("backend", self.backend, BACKENDS)
         if self.kv_pages is not None and self.kv_bytes is not None:
             raise ParameterError("kv_bytes", self.kv_bytes, "absent when kv_pages is given")

@@ -169,6 +169,7 @@ class Embedder:
             max_tokens=max_tokens,
             num_threads=loaded.threads.count,
             precision=loaded.settings.precision,
+            kv_type=loaded.settings.kv_type,
         )
 
     def _require_memory(self, plan: Plan, max_tokens: int) -> None:
@@ -178,6 +179,7 @@ class Embedder:
             self._loaded.checkpoint.tensors,
             kv_tokens=self.context_length,
             max_tokens=max_tokens,
+            kv_type=self._loaded.settings.kv_type,
         )
         require_memory(replace(needed, weights=0), available_bytes())
 

@@ -50,6 +50,7 @@ def load(
     backend: str = "cpu",
     kv_pages: int | None = None,
     kv_bytes: int | None = None,
+    kv_type: str = "f16",
     max_batch_tokens: int = 512,
 ) -> Model:
     """Loads a GGUF file, a folder of safetensors, or a model by its name.
@@ -62,6 +63,7 @@ def load(
     physical performance core that may be used. `precision`: "default" computes with at least 15
     bits of activation, "fast" with 8 except in the last layer and the head. `kv_pages` or
     `kv_bytes`: memory for the keys and values of all requests; only what is used is taken.
+    `kv_type`: "f16", or "q8" for 8 bits, which take about half the memory.
 
     Raises ModelError, FetchError, CapacityError, BackendError, ParameterError.
     """
@@ -72,6 +74,7 @@ def load(
         backend=backend,
         kv_pages=kv_pages,
         kv_bytes=kv_bytes,
+        kv_type=kv_type,
         max_batch_tokens=max_batch_tokens,
     )
     return Model(load_engine(find_model(model), settings))

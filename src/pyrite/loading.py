@@ -72,6 +72,7 @@ def load_engine(path: Path, settings: Settings) -> Loaded:
         max_tokens=settings.max_batch_tokens,
         num_threads=threads.count,
         precision=settings.precision,
+        kv_type=settings.kv_type,
     )
     engine = Engine(
         runner,
@@ -152,7 +153,7 @@ def find_room(
 
     Raises ParameterError for settings that contradict the model or each other, CapacityError.
     """
-    page_bytes = PAGE_TOKENS * kv_bytes_per_token(plan)
+    page_bytes = PAGE_TOKENS * kv_bytes_per_token(plan, settings.kv_type)
     fixed = estimate_memory(plan, weights, kv_tokens=0, max_tokens=settings.max_batch_tokens)
     left = None if available is None else max(0, available - fixed.total) // page_bytes  # pages
     asked = _asked_pages(settings, page_bytes)

@@ -65,13 +65,13 @@ void add_linear(Program& program, LinearOp op) {
   program.add(std::move(op), "linear");
 }
 
-std::unique_ptr<Program> build(Weights& weights, int num_threads) {
+std::unique_ptr<Program> build(Weights& weights, int num_threads, KvType kv_type) {
   const char* error = nullptr;
   const KernelTable* kernels = kernel_table("", &error);
   CHECK(kernels != nullptr);
   constexpr int query = kHeads * kHeadWidth, key = kKeyHeads * kHeadWidth;
   const Sizes sizes = {num_threads, 2 * kTokens, 2 * kWidth + 2 * query + 2 * key + 64, kVocabulary,
-                       kPages, kKeyHeads * head_block_bytes(kHeadWidth)};
+                       kPages, kKeyHeads * head_block_bytes(kHeadWidth, kv_type)};
   auto program = std::make_unique<Program>(*kernels, sizes);
   const auto add = [&](int rows, int columns) {
     return program->add_matrix(weights.matrix(rows, columns));
@@ -94,6 +94,7 @@ std::unique_ptr<Program> build(Weights& weights, int num_threads) {
   attention.heads = kHeads;
   attention.key_heads = kKeyHeads;
   attention.head_width = kHeadWidth;
+  attention.kv_type = kv_type;
   attention.window = 40;
   attention.rope = program->add_rope({1.0, 0.5, 0.25, 0.125}, 1.0, true);
   program->add(StoreOp{attention}, "store");
@@ -130,9 +131,9 @@ std::vector<float> run(Program& program, int start, int tokens) {
   return {logits, logits + size_t(2 * tokens) * kVocabulary};
 }
 
-std::vector<float> session(int num_threads) {
+std::vector<float> session(int num_threads, KvType kv_type) {
   Weights weights;
-  auto program = build(weights, num_threads);
+  auto program = build(weights, num_threads, kv_type);
   program->profile(num_threads == 2);
   std::vector<float> all;
   for (int round = 0; round < 3; ++round) {
@@ -149,11 +150,13 @@ std::vector<float> session(int num_threads) {
 }  // namespace
 
 int main() {
-  const std::vector<float> alone = session(1);
-  for (int num_threads : {2, 3, 8}) {
-    const std::vector<float> found = session(num_threads);
-    CHECK(found.size() == alone.size());
-    CHECK(std::memcmp(found.data(), alone.data(), sizeof(float) * alone.size()) == 0);
+  for (KvType kv_type : {KvType::kF16, KvType::kQ8}) {
+    const std::vector<float> alone = session(1, kv_type);
+    for (int num_threads : {2, 3, 8}) {
+      const std::vector<float> found = session(num_threads, kv_type);
+      CHECK(found.size() == alone.size());
+      CHECK(std::memcmp(found.data(), alone.data(), sizeof(float) * alone.size()) == 0);
+    }
   }
   return 0;
 }

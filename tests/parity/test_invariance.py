@@ -20,6 +20,7 @@ TOKENS = 96
 BATCH = 8
 CHUNKS = (1, 7, 32, None)
 WINDOW = 512
+OPTIONS = ({}, {"precision": "fast"}, {"kv_type": "q8"})
 
 
 @pytest.fixture(scope="session")
@@ -48,6 +49,7 @@ def prepare(
     passes=PASSES,
     precision="default",
     tokens=BATCH * TOKENS,
+    kv_type="f16",
 ):
     checkpoint = open_checkpoint(path)
     return CpuBackend(cache).prepare(
@@ -57,6 +59,7 @@ def prepare(
         max_tokens=tokens,
         num_threads=threads,
         precision=precision,
+        kv_type=kv_type,
     )
 
 
@@ -65,9 +68,9 @@ def prompts(count: int):
     return [random.integers(3, 380, TOKENS - 5 * index) for index in range(count)]
 
 
-def check_chunks_and_threads(path, cache, ids, wanted, chunks, precision="default") -> None:
+def check_chunks_and_threads(path, cache, ids, wanted, chunks, **options) -> None:
     def runner(threads):
-        return prepare(path, cache, threads, precision=precision)
+        return prepare(path, cache, threads, **options)
 
     alone = sequence_logits(runner(1), ids, wanted=wanted)
     assert np.isfinite(alone).all()
@@ -78,18 +81,18 @@ def check_chunks_and_threads(path, cache, ids, wanted, chunks, precision="defaul
             np.testing.assert_array_equal(found, alone, f"{threads} threads, chunks of {chunk}")
 
 
-@pytest.mark.parametrize("precision", ["default", "fast"])
-def test_alone_chunked_and_threaded_are_the_same_bits(path, packed_cache, precision: str):
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_alone_chunked_and_threaded_are_the_same_bits(path, packed_cache, options):
     wanted = [0, 1, 30, 31, 32, TOKENS - 2, TOKENS - 1]
-    check_chunks_and_threads(path, packed_cache, prompts(1)[0], wanted, CHUNKS, precision)
+    check_chunks_and_threads(path, packed_cache, prompts(1)[0], wanted, CHUNKS, **options)
 
 
 @pytest.mark.parametrize("name", GOLDEN)
-@pytest.mark.parametrize("precision", ["default", "fast"])
-def test_on_every_instruction_set(golden: Path, isa: str, name: str, precision: str):
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_on_every_instruction_set(golden: Path, isa: str, name: str, options):
     path, ids = golden / "gguf_models" / f"{name}.gguf", prompts(1)[0]
     assert prepare(path, None, 1).isa == isa
-    check_chunks_and_threads(path, None, ids, range(TOKENS), CHUNKS, precision)
+    check_chunks_and_threads(path, None, ids, range(TOKENS), CHUNKS, **options)
 
 
 def test_past_the_window_of_gemma(gemma3_path: Path, packed_cache: Path):
@@ -111,11 +114,11 @@ def test_decoding_past_the_window_of_gemma(gemma3_path: Path, packed_cache: Path
         np.testing.assert_array_equal(found[0], whole[row])
 
 
-@pytest.mark.parametrize("precision", ["default", "fast"])
-def test_in_a_batch_and_alone_are_the_same_bits(path, packed_cache, precision: str):
+@pytest.mark.parametrize("options", OPTIONS, ids=str)
+def test_in_a_batch_and_alone_are_the_same_bits(path, packed_cache, options):
     """Prefill beside prefill, then a step of decoding beside the others' decoding and prefill."""
     sequences = prompts(BATCH)
-    runner = prepare(path, packed_cache, 2, precision=precision)
+    runner = prepare(path, packed_cache, 2, **options)
     size = num_pages(TOKENS + 1)
     pages = [list(range(i * size, (i + 1) * size))[::-1] for i in range(BATCH)]
     last = [len(ids) - 1 for ids in sequences]
@@ -126,7 +129,7 @@ def test_in_a_batch_and_alone_are_the_same_bits(path, packed_cache, precision: s
     steps.append(Part(sequences[-1], pages[-1], 0, [last[-1]]))
     stepped = runner.run(make_batch(steps)).copy()
 
-    lone = prepare(path, packed_cache, 1, precision=precision)
+    lone = prepare(path, packed_cache, 1, **options)
     for i, ids in enumerate(sequences):
         own = list(range(size))
         found = lone.run(make_batch([Part(ids, own, 0, [last[i]])]))

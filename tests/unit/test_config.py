@@ -43,6 +43,7 @@ def test_cache_home_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
         ("threads", 0),
         ("threads", 1025),
         ("precision", "int8"),
+        ("kv_type", "q4"),
         ("precision", []),
         ("backend", "gpu"),
     ],

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from pyrite.backends.base import PAGE_TOKENS
+from pyrite.backends.lowering import layer_offsets
 from pyrite.errors import CapacityError
 from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.models.estimate import estimate_memory, kv_bytes_per_token, require_memory
@@ -23,6 +25,24 @@ def test_parts_are_what_the_configuration_says(llama):
     assert estimate.keys_and_values == 10000 * 384
     assert estimate.weights == 178624 * 2  # parameters in bfloat16
     assert estimate.activations == 4 * (100 * plan.arena_columns + 384)
+
+
+@pytest.mark.parametrize("kv_type", ["f16", "q8"])
+@pytest.mark.parametrize("case", ["llama", "llama_tied", "gemma3_text"])
+def test_estimated_pages_are_those_of_the_backend(golden, case: str, kv_type: str):
+    """But for padding: a value's row is filled up to 16 columns."""
+    plan = build_plan(open_checkpoint(golden / "tiny" / case))
+    padding = sum(
+        heads * (-width % 16) * (2 if kv_type == "f16" else 1)
+        for heads, width in zip(plan.key_heads, plan.head_widths, strict=True)
+    )
+    page_bytes = layer_offsets(plan, kv_type)[-1]
+    assert page_bytes == PAGE_TOKENS * (kv_bytes_per_token(plan, kv_type) + padding)
+
+
+def test_eight_bits_take_about_half(llama):
+    plan, _ = llama
+    assert kv_bytes_per_token(plan, "q8") == 3 * 2 * (2 * 16 + 2 * 4)  # a scale for key and value
 
 
 def test_refusal_states_both_sides(llama):

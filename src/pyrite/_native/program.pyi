@@ -15,7 +15,11 @@ class Activation(enum.Enum):
     SILU = 1
     GELU_TANH = 2
 
-def head_block_bytes(head_width: int) -> int: ...
+class KvType(enum.Enum):
+    F16 = 0
+    Q8 = 1
+
+def head_block_bytes(head_width: int, kv_type: KvType) -> int: ...
 
 class Program:
     def __init__(
@@ -95,6 +99,7 @@ class Program:
         query_norm: NormOf | None,
         key_norm: NormOf | None,
         rope: int | None,
+        kv_type: KvType,
     ) -> None: ...
     def run(
         self,

@@ -82,7 +82,9 @@ class Backend(Protocol):
         max_tokens: int,
         num_threads: int,
         precision: str,
+        kv_type: str = "f16",
     ) -> Runner:
         """`precision` is "default" (at least 15 bits of activation), or "fast" (8 bits, except
-        where only wanted rows are computed)."""
+        where only wanted rows are computed). `kv_type`: keys and values are kept as 16-bit floats
+        ("f16"), or as 8-bit integers with a scale for each head and position ("q8")."""
         ...

@@ -104,11 +104,13 @@ class CpuBackend:
         max_tokens: int,
         num_threads: int,
         precision: str,
+        kv_type: str = "f16",
     ) -> CpuRunner:
         """Raises BackendError, CapacityError, UnsupportedError."""
-        program = self._program(plan, num_pages, max_tokens, num_threads)
+        page_bytes = layer_offsets(plan, kv_type)[-1]
+        program = self._program(plan, num_pages, page_bytes, max_tokens, num_threads)
         matrices = self._matrices(plan, weights, num_threads)
-        Lowering(plan, program, matrices, weights, PLANES[precision]).lower()
+        Lowering(plan, program, matrices, weights, PLANES[precision], kv_type).lower()
         return CpuRunner(program, num_pages, max_tokens)
 
     def _matrices(
@@ -123,9 +125,8 @@ class CpuBackend:
         return self._packed
 
     def _program(
-        self, plan: Plan, num_pages: int, max_tokens: int, num_threads: int
+        self, plan: Plan, num_pages: int, page_bytes: int, max_tokens: int, num_threads: int
     ) -> native.Program:
-        page_bytes = layer_offsets(plan)[-1]
         try:
             return native.Program(
                 isa=os.environ.get("PYRITE_ISA", ""),

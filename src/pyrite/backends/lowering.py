@@ -43,6 +43,9 @@ ACTIVATIONS: Mapping[Activation | None, native.Activation] = {
 }
 
 
+KV_TYPES: Mapping[str, native.KvType] = {"f16": native.KvType.F16, "q8": native.KvType.Q8}
+
+
 def matrix_names(plan: Plan) -> tuple[str, ...]:
     """Weights that are packed, each once, in the order of their first use."""
     names: dict[str, None] = {}
@@ -54,10 +57,10 @@ def matrix_names(plan: Plan) -> tuple[str, ...]:
     return tuple(names)
 
 
-def layer_offsets(plan: Plan) -> tuple[int, ...]:
+def layer_offsets(plan: Plan, kv_type: str) -> tuple[int, ...]:
     """Where each layer's keys and values begin in a page, then the bytes of a page."""
     sizes = (
-        heads * native.head_block_bytes(width)
+        heads * native.head_block_bytes(width, KV_TYPES[kv_type])
         for heads, width in zip(plan.key_heads, plan.head_widths, strict=True)
     )
     return tuple(accumulate(sizes, initial=0))
@@ -72,13 +75,14 @@ class Lowering:
     matrices: Mapping[str, PackedMatrix]
     weights: Mapping[str, Tensor]
     planes: int
+    kv_type: str
     _matrix_ids: dict[str, int] = field(default_factory=dict)
     _vector_ids: dict[tuple[str, float], int] = field(default_factory=dict)
     _rope_ids: dict[Rope, int] = field(default_factory=dict)
     _offsets: Sequence[int] = ()
 
     def lower(self) -> None:
-        self._offsets = layer_offsets(self.plan)
+        self._offsets = layer_offsets(self.plan, self.kv_type)
         for index, op in enumerate(self.plan.ops):
             label = f"{index} {type(op).__name__}"
             LOWERED[type(op)](self, label, op)
@@ -146,6 +150,7 @@ class Lowering:
             query_norm=self._norm(op.query_norm),
             key_norm=self._norm(op.key_norm),
             rope=None if op.rope is None else self._rope(op.rope),
+            kv_type=KV_TYPES[self.kv_type],
         )
 
     def gate(self, label: str, op: Gate) -> None:

@@ -12,6 +12,9 @@ from pyrite.backends.weights import Floats, LazyWeights
 from pyrite.graph.ops import Activation, Attention, Linear, Norm, Rope
 from pyrite.graph.rope import cos_sin
 
+KEY_GROUP = 32  # columns of 8-bit keys under one scale
+SMALLEST_KEPT = np.float32(2.0**-100)  # by `eight_bits`
+
 Positions = NDArray[np.int32]
 
 
@@ -74,6 +77,24 @@ def heads(x: Floats, count: int, norm: Norm | None, weights: LazyWeights) -> Flo
     """(tokens, count * head_width) -> (tokens, count, head_width), each head normalised."""
     split = x.reshape(len(x), count, x.shape[1] // count)
     return split if norm is None else rms_norm(split, norm, weights)
+
+
+def eight_bit_keys(keys: Floats) -> Floats:
+    """As 8 bits hold them, KEY_GROUP columns of a head under one scale. (..., head_width)"""
+    cuts = range(KEY_GROUP, keys.shape[-1], KEY_GROUP)
+    return np.concatenate([eight_bits(part) for part in np.split(keys, cuts, axis=-1)], axis=-1)
+
+
+def eight_bits(x: Floats) -> Floats:
+    """Each row is whole multiples, up to 127, of one scale: the last axis. Below SMALLEST_KEPT all
+    are zeros; one that is not finite makes all NaN."""
+    largest = np.abs(x).max(axis=-1, keepdims=True)
+    largest[largest < SMALLEST_KEPT] = 0
+    with np.errstate(divide="ignore", invalid="ignore"):
+        scale = largest / np.float32(127)
+        steps = np.where(scale == 0, np.float32(0), np.rint(x / scale))
+        kept: Floats = steps * scale
+    return kept
 
 
 def attend(

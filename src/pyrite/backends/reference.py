@@ -3,6 +3,7 @@
 It lives by the plan as every backend does: values lie in the arena at the plan's columns, keys and
 values in pages, so a plan that places two living values together gives wrong numbers here too.
 Precision and threads are not its to choose: it is always float32, and NumPy's BLAS has its own.
+Keys and values are float32 too, but rounded where 8 bits are asked for.
 """
 
 from __future__ import annotations
@@ -46,14 +47,16 @@ class ReferenceBackend:
         max_tokens: int,
         num_threads: int = 1,
         precision: str = "default",
+        kv_type: str = "f16",
     ) -> ReferenceRunner:
-        return ReferenceRunner(plan, LazyWeights(weights), num_pages, max_tokens)
+        return ReferenceRunner(plan, LazyWeights(weights), num_pages, max_tokens, kv_type)
 
 
 class Pages:
     """Keys and values of one layer: page_tables' numbers index the first axis."""
 
-    def __init__(self, num_pages: int, key_heads: int, head_width: int) -> None:
+    def __init__(self, num_pages: int, key_heads: int, head_width: int, kv_type: str) -> None:
+        self.kv_type = kv_type
         shape = (num_pages, PAGE_TOKENS, key_heads, head_width)
         self.keys = np.zeros(shape, np.float32)
         self.values = np.zeros(shape, np.float32)
@@ -61,6 +64,8 @@ class Pages:
     def write(
         self, pages: NDArray[np.int32], slots: NDArray[np.int32], k: Floats, v: Floats
     ) -> None:
+        if self.kv_type == "q8":
+            k, v = meaning.eight_bit_keys(k), meaning.eight_bits(v)
         self.keys[pages, slots] = k
         self.values[pages, slots] = v
 
@@ -82,14 +87,16 @@ class Pages:
 
 
 class ReferenceRunner:
-    def __init__(self, plan: Plan, weights: LazyWeights, num_pages: int, max_tokens: int) -> None:
+    def __init__(
+        self, plan: Plan, weights: LazyWeights, num_pages: int, max_tokens: int, kv_type: str
+    ) -> None:
         self.plan = plan
         self.weights = weights
         self.num_pages = num_pages
         self.max_tokens = max_tokens
         self.arena = np.zeros((max_tokens, plan.arena_columns), np.float32)
         layers = zip(plan.key_heads, plan.head_widths, strict=True)
-        self.pages = [Pages(num_pages, heads, width) for heads, width in layers]
+        self.pages = [Pages(num_pages, heads, width, kv_type) for heads, width in layers]
 
     def run(self, batch: Batch) -> Floats:
         check_batch(batch, self.plan, num_pages=self.num_pages, max_tokens=self.max_tokens)

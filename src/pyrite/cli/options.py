@@ -87,6 +87,12 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         help="activations of at least 15 bits, or of 8 (last layer and head: 15)",
     )
     group.add_argument(
+        "--kv-type",
+        default="f16",
+        metavar="{f16,q8}",
+        help="keys and values in 16 bits, or in 8: about half the memory",
+    )
+    group.add_argument(
         "--backend", default="cpu", metavar="{cpu,reference}", help="what runs the model"
     )
 
@@ -135,4 +141,5 @@ def load_model(options: argparse.Namespace, path: Any) -> Model:
         threads=options.threads,
         precision=options.precision,
         backend=options.backend,
+        kv_type=options.kv_type,
     )

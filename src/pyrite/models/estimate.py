@@ -12,7 +12,8 @@ from pyrite.errors import CapacityError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.plan import Plan
 
-KEY_BYTES = 2  # keys and values are kept in 16 bits
+KEY_GROUP = 32  # columns of 8-bit keys under one scale of 4 bytes; a value has one scale
+HALF_BYTES = 2
 FLOAT_BYTES = 4
 MIB = 1 << 20
 
@@ -30,10 +31,17 @@ class MemoryEstimate:
         return self.weights + self.keys_and_values + self.activations
 
 
-def kv_bytes_per_token(plan: Plan) -> int:
+def kv_bytes_per_token(plan: Plan, kv_type: str = "f16") -> int:
     """Keys and values of one token in all layers."""
     layers = zip(plan.key_heads, plan.head_widths, strict=True)
-    return sum(2 * heads * width * KEY_BYTES for heads, width in layers)
+    return sum(heads * _head_bytes(width, kv_type) for heads, width in layers)
+
+
+def _head_bytes(width: int, kv_type: str) -> int:
+    """Key and value of one head of one token."""
+    if kv_type == "f16":
+        return 2 * width * HALF_BYTES
+    return 2 * width + FLOAT_BYTES * (-(-width // KEY_GROUP) + 1)
 
 
 def estimate_memory(
@@ -43,12 +51,13 @@ def estimate_memory(
     kv_tokens: int,
     max_tokens: int,
     max_outputs: int = 1,
+    kv_type: str = "f16",
 ) -> MemoryEstimate:
     """`kv_tokens`: tokens whose keys and values are kept; the other two are of one batch."""
     arena = max_tokens * plan.arena_columns * FLOAT_BYTES
     return MemoryEstimate(
         weights=sum(tensor.data.nbytes for tensor in weights.values()),
-        keys_and_values=kv_tokens * kv_bytes_per_token(plan),
+        keys_and_values=kv_tokens * kv_bytes_per_token(plan, kv_type),
         activations=arena + max_outputs * plan.vocabulary * FLOAT_BYTES,
     )
 
