@@ -65,12 +65,13 @@ def scripted_server(
     *,
     runner: ReadingRunner | None = None,
     context: int = 512,
+    num_pages: int = 32,
     template: str | None = TEMPLATE,
     settings: ServerSettings = ServerSettings(),  # noqa: B008 - frozen
     wrap: Callable[[Service], object] = lambda service: None,
 ) -> Iterator[Served]:
     """The real server and worker loop, in threads of this process, over a scripted model."""
-    runner = runner or ReadingRunner(logits)
+    runner = runner or ReadingRunner(logits, num_pages=num_pages)
     engine = make_engine(runner, context=context)
     ours, theirs = socket.socketpair()
     ours.setblocking(False)

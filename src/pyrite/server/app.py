@@ -19,6 +19,7 @@ from pyrite.server.guard import LIVENESS, LOOPBACK_NAMES, Guard
 from pyrite.server.http import Envelope
 from pyrite.server.keys import Keyring
 from pyrite.server.openai.errors import envelope as openai_envelope
+from pyrite.server.page import page_routes
 from pyrite.server.service import Service
 from pyrite.server.settings import ServerSettings, is_loopback
 
@@ -42,7 +43,12 @@ def build_app(service: Service, settings: ServerSettings) -> Guard:
 
 
 def routes(service: Service) -> list[BaseRoute]:
-    return [*health_routes(service), *openai.routes(service), *anthropic_routes(service)]
+    return [
+        *page_routes(),
+        *health_routes(service),
+        *openai.routes(service),
+        *anthropic_routes(service),
+    ]
 
 
 def hosts_of(settings: ServerSettings) -> frozenset[str] | None:

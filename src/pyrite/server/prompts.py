@@ -8,19 +8,34 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.formats.vocabulary import require_tokenizer
 from pyrite.loading import make_template, make_tokenizer
 from pyrite.models.registry import build_plan
-from pyrite.server.ask import Ask, ChatAsk
-from pyrite.text.chat import Segments, chat_segments
+from pyrite.sampling.grammar import Grammar
+from pyrite.sampling.params import SamplingParams
+from pyrite.server.ask import Ask, ChatAsk, NamedTool
+from pyrite.text.answers import AnswerParser
 from pyrite.text.template import ChatTemplate
 from pyrite.text.tokenizer import Tokenizer
+from pyrite.text.tools import tool_use
+from pyrite.text.turn import ChatStyle, Turn
 
 LONG_CHARACTERS = 8192  # from here on a text is handled beside the event loop
 T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Prompt:
+    """An ask's ids, the parameters with what its chat adds to them, and a parser for each answer
+    of a chat (None: answers are text)."""
+
+    ids: tuple[int, ...]
+    params: SamplingParams
+    parser: Callable[[], AnswerParser] | None = None
 
 
 class Prompts:
@@ -29,15 +44,20 @@ class Prompts:
     def __init__(self, tokenizer: Tokenizer, template: ChatTemplate | None) -> None:
         self.tokenizer = tokenizer
         self.template = template
+        self.style = ChatStyle(template, tokenizer.control_id)
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="prompts")
 
-    async def ids(self, ask: Ask) -> tuple[int, ...]:
-        """The prompt's ids. Raises TemplateError, ParameterError."""
+    async def read(self, ask: Ask) -> Prompt:
+        """Raises TemplateError, ParameterError."""
         if isinstance(ask, ChatAsk):
-            return await self.apart(weight(ask.messages) + weight(ask.tools), self._chat_ids, ask)
+            return await self.apart(size_of(ask), self._read_chat, ask)
         if isinstance(ask.prompt, tuple):
-            return ask.prompt
-        return await self.encode(ask.prompt, special=True, bos=True)
+            return Prompt(ask.prompt, ask.params)
+        return Prompt(await self.encode(ask.prompt, special=True, bos=True), ask.params)
+
+    async def ids(self, ask: Ask) -> tuple[int, ...]:
+        """The prompt's ids alone."""
+        return (await self.read(ask)).ids
 
     async def encode(self, text: str, *, special: bool, bos: bool) -> tuple[int, ...]:
         def encoded() -> tuple[int, ...]:
@@ -52,18 +72,38 @@ class Prompts:
         loop = asyncio.get_running_loop()
         return await loop.run_in_executor(self._threads, function, *arguments)
 
-    def segments(self, ask: ChatAsk) -> Segments:
-        """The prompt's text with its origins."""
-        return chat_segments(
-            self.template,
+    def turn(self, ask: ChatAsk) -> Turn:
+        """Raises TemplateError, ParameterError."""
+        choice: Any = ask.tool_choice
+        if isinstance(choice, NamedTool):
+            choice = {"type": "function", "function": {"name": choice.name}}
+        grammar = ask.params.grammar
+        return self.style.turn(
             ask.messages,
-            ask.tools or None,
+            ask.tools,
+            tool_use(ask.tools, choice, parallel=ask.parallel_tool_calls),
+            None if grammar is None else (grammar.kind, grammar.source),
             continue_final_message=ask.continue_final_message,
             **ask.template_options,
         )
 
-    def _chat_ids(self, ask: ChatAsk) -> tuple[int, ...]:
-        return tuple(self.tokenizer.encode_segments(self.segments(ask), bos=True).tolist())
+    def _read_chat(self, ask: ChatAsk) -> Prompt:
+        turn = self.turn(ask)
+        ids = tuple(self.tokenizer.encode_segments(turn.segments, bos=True).tolist())
+        return Prompt(ids, with_turn(ask.params, turn), turn.parser)
+
+
+def with_turn(params: SamplingParams, turn: Turn) -> SamplingParams:
+    """The parameters under which the answer of a turn can be read."""
+    if turn.grammar is None and not turn.shown_token_ids:
+        return params
+    grammar = params.grammar if turn.grammar is None else Grammar.lark(turn.grammar)
+    return replace(params, grammar=grammar, shown_token_ids=turn.shown_token_ids)
+
+
+def size_of(ask: ChatAsk) -> int:
+    """Tools are always long: their schemas are compiled to be checked."""
+    return LONG_CHARACTERS if ask.tools else weight(ask.messages)
 
 
 def prompts_of(checkpoint: Checkpoint) -> Prompts:

@@ -20,9 +20,9 @@ from pyrite.server.limits import Limits
 from pyrite.server.link import EngineLink, Inbox
 from pyrite.server.metrics import Metrics
 from pyrite.server.pace import Pace
-from pyrite.server.prompts import Prompts
+from pyrite.server.prompts import Prompt, Prompts
 from pyrite.server.wire import Vectors
-from pyrite.text.answer import Content
+from pyrite.text.answer import CallStart, Content, Piece
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,9 +52,12 @@ class Card:
 class Choice:
     """One answer while it comes: its text is cut into pieces, its tokens are timed."""
 
-    def __init__(self, number: int, prompt: Prompt, metrics: Metrics) -> None:
+    def __init__(self, number: int, beginning: Beginning, metrics: Metrics) -> None:
         self.number = number
-        self.prompt = prompt
+        self.beginning = beginning
+        parser = beginning.prompt.parser
+        self._parser = None if parser is None else parser()
+        self._has_calls = False
         self._metrics = metrics
         self._asked_at = self._last_at = time.perf_counter()
         self._has_tokens = False
@@ -66,17 +69,28 @@ class Choice:
         if delta.finish_reason in ("cancelled", "error"):
             raise BackendError("the request was cancelled by the server", hint="ask again")
         self._time(delta)
-        started = self.prompt.start(delta)
-        pieces = (Content(delta.text),) if delta.text else ()
-        part = Part(self.number, pieces, delta.token_ids, shown_logprobs(delta))
+        started = self.beginning.start(delta)
+        part = Part(self.number, self._pieces(delta), delta.token_ids, shown_logprobs(delta))
         return [*started, part, *self._end(delta)]
+
+    def _pieces(self, delta: Delta) -> tuple[Piece, ...]:
+        if self._parser is None:
+            return (Content(delta.text),) if delta.text else ()
+        pieces = self._parser.push(delta.text) if delta.text else []
+        if delta.finish_reason:
+            pieces += self._parser.finish()
+        if not self._has_calls:
+            self._has_calls = any(isinstance(piece, CallStart) for piece in pieces)
+        return tuple(pieces)
 
     def _end(self, delta: Delta) -> list[Event]:
         if delta.finish_reason is None:
             return []
         assert delta.usage is not None, delta
         assert delta.timings is not None, delta
-        reason: Reason = "length" if delta.finish_reason == "length" else "stop"
+        reason: Reason = "length"
+        if delta.finish_reason == "stop":
+            reason = "tool_calls" if self._has_calls else "stop"
         seconds = time.perf_counter() - self._asked_at
         self._metrics.ended(reason, delta.usage, delta.timings, seconds)
         return [Ended(self.number, reason, delta.usage, delta.timings, delta.stopped_by)]
@@ -90,11 +104,11 @@ class Choice:
         self._has_tokens, self._last_at = True, now
 
 
-class Prompt:
-    """One ask's prompt, of all its choices; `first` is the number of the first."""
+class Beginning:
+    """What all choices of one ask begin with; `first` is the number of the first."""
 
-    def __init__(self, ids: tuple[int, ...], first: int) -> None:
-        self.ids = ids
+    def __init__(self, prompt: Prompt, first: int) -> None:
+        self.prompt = prompt
         self.first = first
         self._started = False
 
@@ -104,9 +118,9 @@ class Prompt:
             return []
         self._started = True
         cached = delta.usage.cached_tokens if delta.usage else 0
-        usage = Usage(len(self.ids), 0, cached)
-        started = Started(usage, self.first, self.ids, delta.prompt_logprobs, delta.miss)
-        return [started]
+        ids = self.prompt.ids
+        usage = Usage(len(ids), 0, cached)
+        return [Started(usage, self.first, ids, delta.prompt_logprobs, delta.miss)]
 
 
 def shown_logprobs(delta: Delta) -> tuple[PositionLogprobs, ...]:
@@ -205,17 +219,18 @@ class Service:
     async def _requests(self, asks: Sequence[Ask], tenant: str) -> list[tuple[Request, Choice]]:
         pairs: list[tuple[Request, Choice]] = []
         for ask in asks:
-            prompt = Prompt(await self.prompts.ids(ask), len(pairs))
+            prompt = await self.prompts.read(ask)
+            beginning = Beginning(prompt, len(pairs))
             for number in range(drawn(ask)):
-                choice = Choice(prompt.first + number, prompt, self.metrics)
-                pairs.append((self._request(ask, prompt.ids, number, tenant), choice))
+                choice = Choice(beginning.first + number, beginning, self.metrics)
+                pairs.append((self._request(ask, prompt, number, tenant), choice))
         return pairs
 
-    def _request(self, ask: Ask, ids: tuple[int, ...], number: int, tenant: str) -> Request:
+    def _request(self, ask: Ask, prompt: Prompt, number: int, tenant: str) -> Request:
         return Request(
             f"{self._prefix}-{next(self._numbers)}",
-            ids,
-            ask.params,
+            prompt.ids,
+            prompt.params,
             priority=ask.priority,
             choice=number,
             tenant=tenant,

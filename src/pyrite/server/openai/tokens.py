@@ -104,5 +104,5 @@ async def apply_template(service: Service, body: bytes, tenant: str, answer_id: 
     """The text that a chat becomes, without asking the model."""
     request = converted(json_object(body), ChatRequest)
     service.card.check(request.model)
-    segments = service.prompts.segments(ask_of(request))
+    segments = service.prompts.turn(ask_of(request)).segments
     return JsonReply({"prompt": "".join(text for text, _ in segments)})
