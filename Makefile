@@ -6,8 +6,9 @@ BIN := $(VENV)/bin
 PROMPT ?=
 MODEL ?= smollm2
 FUZZ_SECONDS ?= 300
+SOAK_SECONDS ?= 600
 
-.PHONY: chat setup native test lint format ui bench bench-peers fuzz sanitize clean
+.PHONY: chat setup native test lint format ui bench bench-peers fuzz soak sanitize clean
 
 NATIVE_SOURCES := $(shell find native CMakeLists.txt -type f) pyproject.toml
 
@@ -43,6 +44,10 @@ test: $(VENV)/.dev
 
 fuzz: $(VENV)/.dev
 	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python tools/fuzz.py
+
+# A mixed load on a server of its own; fails when memory, descriptors or latency grow.
+soak: $(VENV)/.dev
+	SOAK_SECONDS=$(SOAK_SECONDS) $(BIN)/python tools/soak.py
 
 # Figures of the README; with the peer beside ours once `make bench-peers` has built it.
 bench: $(VENV)/.dev
