@@ -69,6 +69,22 @@ def smollm2() -> Iterator[str]:
     yield from run([*command, *options], "stderr", r"is ready at (http://\S+)")
 
 
+_opened: list[Any] = []
+
+
+def opened(client: Any) -> Any:
+    """The client, which is closed after the test."""
+    _opened.append(client)
+    return client
+
+
+@pytest.fixture(autouse=True)
+def close_clients() -> Iterator[None]:
+    yield
+    while _opened:
+        _opened.pop().close()
+
+
 def post(url: str, body: dict[str, Any]) -> tuple[int, str]:
     """Status and text, without any client's help."""
     request = urllib.request.Request(

@@ -15,7 +15,7 @@ from tests.server.told import EVERYTHING, Happening, ToldService, answer_of, end
 
 from pyrite.errors import BackendError
 from pyrite.request import PositionLogprobs, TokenLogprob
-from pyrite.server import anthropic, openai
+from pyrite.server import anthropic, ollama, openai
 from pyrite.server.ask import Ask, ChatAsk, Event
 from pyrite.server.errors import HttpError
 from pyrite.server.run import listen, url_of
@@ -62,7 +62,8 @@ class Told(ToldService):
 
 async def serve() -> None:
     service = Told()
-    routes = [*openai.routes(service), *anthropic.routes(service)]  # type: ignore[arg-type]
+    dialects = (openai, anthropic, ollama)
+    routes = [route for dialect in dialects for route in dialect.routes(service)]  # type: ignore[arg-type]
     config = uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off", ws="none")
     server = uvicorn.Server(config)
     listener = listen("127.0.0.1", 0)

@@ -6,9 +6,11 @@ import asyncio
 import json
 from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field
+from types import SimpleNamespace
 from typing import Any
 
 import httpx
+import numpy as np
 from starlette.applications import Starlette
 from starlette.routing import Route
 from tests.engine.scripted import byte_tokenizer
@@ -18,7 +20,9 @@ from pyrite.server.ask import Ask, ChatAsk, Ended, Event, Part, Reason, Started
 from pyrite.server.limits import Limits
 from pyrite.server.metrics import Metrics
 from pyrite.server.service import Card
+from pyrite.server.wire import Vectors
 from pyrite.text.answer import CallArguments, CallStart, Content, Piece, Reasoning
+from pyrite.text.template import ChatTemplate
 from pyrite.text.tokenizer import Tokenizer
 
 Happening = Event | Exception
@@ -79,6 +83,7 @@ class ToldPrompts:
 
     def __init__(self) -> None:
         self.tokenizer: Tokenizer = byte_tokenizer()
+        self.template: ChatTemplate | None = ChatTemplate("{{ messages[0].content }}")
 
     async def ids(self, ask: Ask) -> tuple[int, ...]:
         assert isinstance(ask, ChatAsk)
@@ -95,6 +100,22 @@ class ToldService:
     closed: bool = False
     limits: Limits = field(default_factory=Limits)
     metrics: Metrics = field(default_factory=lambda: Metrics("told"))
+
+    link: Any = field(default_factory=lambda: SimpleNamespace(model=None, ready=None))
+
+    async def embed(
+        self,
+        inputs: Sequence[str],
+        *,
+        pooling: str | None,
+        normalize: bool,
+        dimensions: int | None,
+        tenant: str = "",
+    ) -> Vectors:
+        """Each vector is the text's length, whether it is normal, and the dimensions wanted."""
+        rows = [[len(text), float(normalize), dimensions or 0] for text in inputs]
+        data = [np.array(row, dtype="<f4").tobytes() for row in rows]
+        return Vectors("told", sum(map(len, inputs)), 3, data)
 
     async def answer(self, asks: Sequence[Ask], tenant: str = "") -> AsyncGenerator[Event, None]:
         self.asks += asks
@@ -120,13 +141,15 @@ class Told:
 
     def post(self, path: str, content: Any, **headers: str) -> httpx.Response:
         body = content if isinstance(content, bytes) else json.dumps(content).encode()
+        return self.send("POST", path, content=body, headers=headers)
 
-        async def send() -> httpx.Response:
+    def send(self, method: str, path: str, **options: Any) -> httpx.Response:
+        async def sent() -> httpx.Response:
             transport = httpx.ASGITransport(Starlette(routes=self.routes(self.service)))
             async with httpx.AsyncClient(transport=transport, base_url="http://told") as client:
-                return await client.post(path, content=body, headers=headers)
+                return await client.request(method, path, **options)
 
-        return asyncio.run(send())
+        return asyncio.run(sent())
 
     @property
     def ask(self) -> ChatAsk:

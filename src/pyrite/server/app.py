@@ -18,13 +18,15 @@ from pyrite.server.errors import HttpError
 from pyrite.server.guard import LIVENESS, LOOPBACK_NAMES, Guard
 from pyrite.server.http import Envelope
 from pyrite.server.keys import Keyring
+from pyrite.server.ollama.errors import envelope as ollama_envelope
+from pyrite.server.ollama.routes import routes as ollama_routes
 from pyrite.server.openai.errors import envelope as openai_envelope
 from pyrite.server.page import page_routes
 from pyrite.server.service import Service
 from pyrite.server.settings import ServerSettings, is_loopback
 
 # By the beginning of a path, how errors are told there; anywhere else as OpenAI does.
-ENVELOPES: dict[str, Envelope] = {"/v1/messages": anthropic_envelope}
+ENVELOPES: dict[str, Envelope] = {"/v1/messages": anthropic_envelope, "/api/": ollama_envelope}
 
 
 def build_app(service: Service, settings: ServerSettings) -> Guard:
@@ -48,6 +50,7 @@ def routes(service: Service) -> list[BaseRoute]:
         *health_routes(service),
         *openai.routes(service),
         *anthropic_routes(service),
+        *ollama_routes(service),
     ]
 
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping
+from collections.abc import Awaitable, Callable, MutableMapping
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-import msgspec
 from starlette.routing import Route
 
 from pyrite.server.anthropic.asks import ask_of
@@ -16,8 +15,9 @@ from pyrite.server.anthropic.errors import envelope
 from pyrite.server.anthropic.reply import MessageReply
 from pyrite.server.anthropic.types import COUNT, MESSAGES, CountRequest, MessagesRequest
 from pyrite.server.decoding import converted, json_object
+from pyrite.server.endpoints import JsonReply
 from pyrite.server.fields import header_of
-from pyrite.server.http import Endpoint, Headers, Receive, Reply, Scope, Send
+from pyrite.server.http import Endpoint, Receive, Reply, Scope, Send
 from pyrite.server.service import Service
 
 Answer = Callable[[Service, bytes, str, str], Awaitable[Reply]]
@@ -65,26 +65,11 @@ async def messages(service: Service, body: bytes, tenant: str, request_id: str) 
     return MessageReply(service, request, ask_of(request), tenant, message_id, request_id, headers)
 
 
-@dataclass(slots=True)
-class CountReply:
-    service: Service
-    request: CountRequest
-    headers: Headers
-    media_type: str = "application/json"
-    streams: bool = False
-
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        ids = await self.service.prompts.ids(ask_of(self.request))
-        yield msgspec.json.encode({"input_tokens": len(ids)})
-
-    def failure(self, error: BaseException) -> bytes:
-        raise NotImplementedError("a count is not streamed")
-
-
-async def count(service: Service, body: bytes, tenant: str, request_id: str) -> CountReply:
+async def count(service: Service, body: bytes, tenant: str, request_id: str) -> JsonReply:
     """Raises RequestError, HttpError."""
     raw = json_object(body)
     headers = header_of(COUNT.check(raw))
     request = converted(raw, CountRequest)
     service.card.check(request.model)
-    return CountReply(service, request, headers)
+    ids = await service.prompts.ids(ask_of(request))
+    return JsonReply({"input_tokens": len(ids)}, headers)
