@@ -143,3 +143,10 @@ def test_the_header_carries_no_line_break_and_no_flood() -> None:
     )
     (pair,) = header_of(tuple(f"f{number}" for number in range(1000)))
     assert pair[1].endswith(b"f31, and-968-more")
+
+
+def test_a_flood_of_unknown_fields_is_refused() -> None:
+    flood = {f"field{number}": number for number in range(1000)}
+    assert len(FIELDS.check(asked(**flood))) == 1000
+    with pytest.raises(ParameterError, match="at most 1000 fields"):
+        FIELDS.check(asked(**flood, more=1))

@@ -19,6 +19,7 @@ from pyrite.errors import ParameterError
 
 HEADER = b"x-pyrite-ignored"
 MAX_NAMED = 32  # names in the header; of more only the number is told
+MAX_IGNORED = 1000  # fields of one request
 WORD = re.compile(r"[A-Za-z0-9_.\[\]-]{1,64}")
 
 
@@ -94,6 +95,9 @@ class Fields:
             if refusal is None:
                 if isinstance(ignored, str) or not is_one_of(value, ignored.harmless):
                     found[name] = None
+                if len(found) > MAX_IGNORED:
+                    limit = f"one of at most {MAX_IGNORED} fields that are not known"
+                    raise ParameterError(where, value, limit)
             elif not is_one_of(value, refusal.harmless):
                 raise ParameterError(where, value, limit_of(refusal), hint=refusal.why)
         return tuple(found)
