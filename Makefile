@@ -61,6 +61,7 @@ lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/python tools/check_layers.py
+	$(BIN)/python tools/write_docs.py --check
 
 format: $(VENV)/.dev
 	$(BIN)/ruff format .

@@ -67,6 +67,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="NAME=VALUE",
         help="change one of the server's limits; --limit help tells them",
     )
+    group.add_argument(
+        "--isolate-keys", action="store_true", help="share cached prefixes within a key alone"
+    )
     group.add_argument("--access-log", action="store_true", help="one line a request, on stderr")
     group.add_argument(
         "--drain-seconds", type=float, default=30.0, help="that streams may take to end (30)"
@@ -88,6 +91,7 @@ def run(options: argparse.Namespace) -> int:
         allow_public_without_key=options.allow_public_without_key,
         allow_hosts=tuple(options.allow_host),
         allow_origins=tuple(options.allow_origin),
+        isolate_keys=options.isolate_keys,
         drain_seconds=options.drain_seconds,
         limits=limits.parsed(options.limit),
     )

@@ -10,7 +10,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from pyrite import __version__
-from pyrite.server import openai
+from pyrite.server import openai, openapi
 from pyrite.server.anthropic.errors import envelope as anthropic_envelope
 from pyrite.server.anthropic.routes import routes as anthropic_routes
 from pyrite.server.endpoints import json_response
@@ -41,6 +41,7 @@ def build_app(service: Service, settings: ServerSettings) -> Guard:
         metrics=service.metrics,
     )
     service.charge = guard.charge
+    service.isolate_keys = settings.isolate_keys
     return guard
 
 
@@ -83,12 +84,16 @@ def health_routes(service: Service) -> list[BaseRoute]:
     async def metrics(request: Request) -> Response:
         return Response(service.metrics.text(), media_type="text/plain; version=0.0.4")
 
+    async def described(request: Request) -> Response:
+        return json_response(openapi.document())
+
     pages: dict[str, Callable[[Request], object]] = {
         LIVENESS: live,
         "/readyz": ready,
         "/health": ready,
         "/version": version,
         "/metrics": metrics,
+        "/openapi.json": described,
     }
     return [Route(path, page) for path, page in pages.items()]
 

@@ -64,6 +64,10 @@ class Metrics:
         """In Prometheus' text format."""
         return generate_latest(self._registry)
 
+    def families(self) -> Iterable[Metric]:
+        """All metrics, for documents."""
+        return self._registry.collect()
+
     def heard(self, report: Report) -> None:
         """A step's report."""
         before, stats = self._stats, report.stats

@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from typing import Any, TypeVar
 
+from pyrite.errors import ParameterError
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.formats.vocabulary import require_tokenizer
 from pyrite.loading import make_template, make_tokenizer
@@ -19,6 +20,7 @@ from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.params import SamplingParams
 from pyrite.server.ask import Ask, ChatAsk, NamedTool
 from pyrite.text.answers import AnswerParser
+from pyrite.text.infill import Infill, find_infill
 from pyrite.text.template import ChatTemplate
 from pyrite.text.tokenizer import Tokenizer
 from pyrite.text.tools import tool_use
@@ -39,10 +41,13 @@ class Prompt:
 
 
 class Prompts:
-    """`template` is None for a model that continues text."""
+    """`template` is None for a model that continues text, `infill` for one that fills nothing in."""
 
-    def __init__(self, tokenizer: Tokenizer, template: ChatTemplate | None) -> None:
+    def __init__(
+        self, tokenizer: Tokenizer, template: ChatTemplate | None, infill: Infill | None = None
+    ) -> None:
         self.tokenizer = tokenizer
+        self.infill = infill
         self.template = template
         self.style = ChatStyle(template, tokenizer.control_id)
         self._threads = ThreadPoolExecutor(2, thread_name_prefix="prompts")
@@ -51,9 +56,18 @@ class Prompts:
         """Raises TemplateError, ParameterError."""
         if isinstance(ask, ChatAsk):
             return await self.apart(size_of(ask), self._read_chat, ask)
-        if isinstance(ask.prompt, tuple):
-            return Prompt(ask.prompt, ask.params)
-        return Prompt(await self.encode(ask.prompt, special=True, bos=True), ask.params)
+        ids = ask.prompt
+        if isinstance(ids, str):
+            ids = await self.encode(ids, special=True, bos=ask.suffix is None)
+        if ask.suffix is not None:
+            ids = await self._filled_in(ids, ask.suffix)
+        return Prompt(ids, ask.params)
+
+    async def _filled_in(self, before: tuple[int, ...], suffix: str) -> tuple[int, ...]:
+        if self.infill is None:
+            limit = "absent: this model was not taught to fill in"
+            raise ParameterError("suffix", suffix, limit)
+        return self.infill.ids(before, await self.encode(suffix, special=False, bos=False))
 
     async def ids(self, ask: Ask) -> tuple[int, ...]:
         """The prompt's ids alone."""
@@ -114,7 +128,8 @@ def prompts_of(checkpoint: Checkpoint) -> Prompts:
         if known
         else make_tokenizer(checkpoint, build_plan(checkpoint))
     )
-    return Prompts(tokenizer, make_template(checkpoint, tokenizer))
+    infill = find_infill(checkpoint.metadata, tokenizer.control_id)
+    return Prompts(tokenizer, make_template(checkpoint, tokenizer), infill)
 
 
 def weight(value: Any) -> int:

@@ -23,6 +23,7 @@ from pyrite.server.app import build_app
 from pyrite.server.link import EngineLink
 from pyrite.server.prompts import prompts_of
 from pyrite.server.protocol import bounded
+from pyrite.server.running import noted
 from pyrite.server.service import Card, Service
 from pyrite.server.settings import ServerSettings
 
@@ -83,7 +84,10 @@ def serve(
     gc.freeze()
     run = Run(Server(config), service, settings, say)
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with (
+            noted(link.settings.cache, url_of(listener), name),
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
             return runner.run(run.main(engine, listener))
     finally:
         gc.unfreeze()

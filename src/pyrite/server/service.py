@@ -139,6 +139,7 @@ class Service:
         self.limits = limits
         self.metrics = Metrics(card.name)
         self.charge: Callable[[str, int], None] = lambda tenant, num_tokens: None
+        self.isolate_keys = False
         self.draining = False
         self.num_open = 0  # calls of `answer` that have not ended
         self._pace = Pace()
@@ -234,9 +235,14 @@ class Service:
             priority=ask.priority,
             choice=number,
             tenant=tenant,
-            cache_namespace=ask.cache_salt,
+            cache_namespace=self._namespace(ask, tenant),
             explain_cache=ask.explain_cache,
         )
+
+    def _namespace(self, ask: Ask, tenant: str) -> str:
+        """Distinct for distinct pairs of key and salt."""
+        key = tenant if self.isolate_keys else ""
+        return f"{len(key)}:{key}{ask.cache_salt}" if key or ask.cache_salt else ""
 
     def _count(self, delta: Delta, tenant: str) -> None:
         """A request has ended."""

@@ -21,6 +21,7 @@ class ServerSettings:
     allow_public_without_key: bool = False
     allow_hosts: tuple[str, ...] = ()  # names that clients may call the server by, on loopback too
     allow_origins: tuple[str, ...] = ()  # of pages elsewhere that may use it; "*" is any
+    isolate_keys: bool = False  # cached prefixes are found by the key that made them alone
     drain_seconds: float = 30.0  # that streams may take to end after SIGTERM
     limits: Limits = field(default_factory=Limits)
 

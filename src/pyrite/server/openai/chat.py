@@ -32,7 +32,6 @@ TEMPLATE_OPTIONS = ("enable_thinking", "thinking", "reasoning_effort", "document
 
 class StreamOptions(msgspec.Struct, kw_only=True):
     include_usage: bool = False
-    continuous_usage_stats: bool = False
 
 
 class ChatRequest(Sampling, kw_only=True):

@@ -63,6 +63,8 @@ FIELDS = Fields(
     },
     {
         "prompt": "a text, token ids, or a list of them; control tokens spelled in it are such",
+        "suffix": "what comes after, for models with fill-in tokens",
+        "prompt_logprobs": "log-probabilities of the prompt's tokens, in vLLM's form; not streamed",
         "echo": "the answer begins with the prompt; with logprobs, its tokens have theirs",
         "best_of": "answers drawn, of which the n likeliest are given; not streamed",
     },
@@ -78,6 +80,8 @@ def asks_of(request: CompletionRequest) -> list[TextAsk]:
         raise ParameterError("best_of", best_of, f"a whole number from n to {MAX_CHOICES}")
     if request.stream and best_of > request.n:
         raise ParameterError("best_of", best_of, "n where the answer is streamed")
+    if request.stream and request.prompt_logprobs is not None:
+        raise ParameterError("prompt_logprobs", request.prompt_logprobs, "absent from a stream")
     prompts = prompts_of(request.prompt)
     if len(prompts) * best_of > MAX_ANSWERS:
         limit = f"such that prompts times best_of are at most {MAX_ANSWERS}"
@@ -104,7 +108,9 @@ def params(request: CompletionRequest, *, ranked: bool) -> SamplingParams:
         raise ParameterError(
             "logprobs", request.logprobs, f"a whole number from 0 to {MAX_LOGPROBS}"
         )
-    if request.echo and request.logprobs is not None:
+    if request.prompt_logprobs is not None:
+        fields["prompt_logprobs"] = request.prompt_logprobs
+    elif request.echo and request.logprobs is not None:
         fields["prompt_logprobs"] = request.logprobs
     fields["logprobs"] = 0 if ranked and request.logprobs is None else request.logprobs
     return params_of(fields)
@@ -179,7 +185,8 @@ class CompletionReply:
             elif isinstance(happened, Part):
                 text = texts[happened.choice]
                 text.add(happened)
-                yield self._chunk(happened.choice, text.take(self.request.logprobs))
+                taken = text.take(self.request.logprobs)
+                yield self._chunk(happened.choice, {**taken, **self._ids(happened.token_ids)})
             else:
                 ended.append(happened)
                 last = {"text": "", "logprobs": None, "finish_reason": happened.reason}
@@ -203,9 +210,16 @@ class CompletionReply:
             else:
                 ended[happened.choice] = happened
         for index, number in enumerate(self._best(texts)):
-            end = {"finish_reason": ended[number].reason, "stop_reason": ended[number].stopped_by}
+            end: dict[str, Any] = {
+                "finish_reason": ended[number].reason,
+                "stop_reason": ended[number].stopped_by,
+            }
             text = texts[number].take(self.request.logprobs)
-            reply["choices"].append({"index": index, **text, **end})
+            ids = self._ids(texts[number].token_ids)
+            scores = texts[number].prompt_scores
+            if self.request.prompt_logprobs is not None and scores:
+                end["prompt_logprobs"] = [entry and self._scored(entry) for entry in scores]
+            reply["choices"].append({"index": index, **text, **ids, **end})
         reply["usage"] = self._usage(texts, list(ended.values()))
         return msgspec.json.encode(reply)
 
@@ -213,6 +227,20 @@ class CompletionReply:
         tokenizer = self.service.prompts.tokenizer
         count = len(self.asks) * self.asks[0].best_of
         return [Text(tokenizer, echo=self.request.echo) for _ in range(count)]
+
+    def _ids(self, token_ids: Sequence[int]) -> dict[str, Any]:
+        return {"token_ids": list(token_ids)} if self.request.return_token_ids else {}
+
+    def _scored(self, entry: PositionLogprobs) -> dict[str, Any]:
+        """vLLM's form: by token id."""
+        tokenizer = self.service.prompts.tokenizer
+        return {
+            str(one.token_id): {
+                "logprob": floored(one),
+                "decoded_token": tokenizer.token_bytes(one.token_id).decode(errors="replace"),
+            }
+            for one in (*entry.top, entry.token)
+        }
 
     def _best(self, texts: Sequence[Text]) -> list[int]:
         """Numbers of the n likeliest answers of each prompt, by mean log-probability."""
@@ -257,6 +285,8 @@ class Text:
         self._echo = echo
         self._text = ""
         self._entries: list[tuple[int, PositionLogprobs | None]] = []
+        self.token_ids: list[int] = []
+        self.prompt_scores: tuple[PositionLogprobs | None, ...] = ()
         self._offset = 0
         self._sum = 0.0
         self._count = 0
@@ -266,6 +296,7 @@ class Text:
         return self._sum / max(self._count, 1)
 
     def start(self, started: Started) -> None:
+        self.prompt_scores = started.prompt_logprobs
         if not self._echo or self._text or self._entries:
             return
         self._text = self._tokenizer.decode(started.prompt_ids, skip_special=False)
@@ -274,6 +305,7 @@ class Text:
             self._entries = list(pairs)
 
     def add(self, part: Part) -> None:
+        self.token_ids += part.token_ids
         self._text += "".join(piece.text for piece in part.pieces if isinstance(piece, Content))
         self._entries += [(entry.token.token_id, entry) for entry in part.logprobs]
         self._sum += sum(entry.token.logprob for entry in part.logprobs)

@@ -1,0 +1,64 @@
+"""Writes docs/api.md from the tables that the server itself works by; `--check` only compares."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from pyrite.sampling import limits as sampling_limits
+from pyrite.server import limits
+from pyrite.server.metrics import Metrics
+from pyrite.server.openapi import READ, markdown
+
+FILE = Path(__file__).resolve().parent.parent / "docs" / "api.md"
+
+HEAD = """# What the server understands
+
+Made by `tools/write_docs.py` from the tables that requests are checked by: do not edit.
+
+A field is **used**, **refused** with a 400 that says why, or **ignored**, and then named in the
+header `x-pyrite-ignored` of the response. A field that is in none of the tables is ignored, too.
+`null` is as good as absent.
+"""
+
+
+def text() -> str:
+    parts = [HEAD, routes_text(), "## Fields\n\n" + markdown(), limits_text(), metrics_text()]
+    return "\n".join(part.rstrip("\n") + "\n" for part in parts)
+
+
+def routes_text() -> str:
+    rows = [f"| `{path}` | {words} |" for path, words in READ.items()]
+    return "\n".join(["## Without a body", "", "| GET | tells |", "| --- | --- |", *rows])
+
+
+def limits_text() -> str:
+    lines = ["## Limits of the server", "", "`--limit NAME=VALUE` changes one.", ""]
+    lines += ["| name | default | status | what |", "| --- | --- | --- | --- |"]
+    for row in limits.rows():
+        lines.append(f"| {row.name} | {row.default:g} | {row.status or ''} | {row.words} |")
+    lines += ["", "## Bounds of sampling parameters", "", "Beyond one: 400.", ""]
+    lines += ["| name | bounds |", "| --- | --- |"]
+    lines += [f"| {name} | {bounds} |" for name, bounds in sampling_limits.RANGES.items()]
+    return "\n".join(lines)
+
+
+def metrics_text() -> str:
+    lines = ["## Metrics", "", "| name | kind | what |", "| --- | --- | --- |"]
+    for family in sorted(Metrics("").families(), key=lambda one: one.name):
+        lines.append(f"| {family.name} | {family.type} | {family.documentation} |")
+    return "\n".join(lines)
+
+
+def main() -> int:
+    if "--check" in sys.argv:
+        if FILE.exists() and FILE.read_text() == text():
+            return 0
+        print(f"{FILE.name} is stale: run tools/write_docs.py")
+        return 1
+    FILE.write_text(text())
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
