@@ -41,7 +41,7 @@ class Prompt:
 
 
 class Prompts:
-    """`template` is None for a model that continues text, `infill` for one that fills nothing in."""
+    """`template` is None for a model that continues text, `infill` for one that fills none in."""
 
     def __init__(
         self, tokenizer: Tokenizer, template: ChatTemplate | None, infill: Infill | None = None
