@@ -32,10 +32,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
-from processes import Sample, sample
 from soak_requests import KINDS, Client, Reply
 
 import servers
+from processes import Sample, sample
 from pyrite.cli.load.http import ExchangeError, encode_request, open_connection, parse_url
 from pyrite.cli.load.summary import percentile
 from pyrite.formats import hub
