@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import secrets
 import string
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator
 
 from pyrite.text.answer import CallArguments, CallStart, Content, Piece, Reasoning
 from pyrite.text.calls import channels
@@ -74,8 +74,10 @@ def short_id() -> str:
     return "".join(secrets.choice(string.ascii_letters + string.digits) for _ in range(9))
 
 
-def merged(pieces: Iterable[Piece]) -> list[Piece]:
+def merged(pieces: list[Piece]) -> list[Piece]:
     """Neighbours of one kind become one; empty ones go."""
+    if len(pieces) == 1 and (isinstance(pieces[0], CallStart) or pieces[0].text):
+        return pieces  # what most steps of an answer give
     runs: list[tuple[Piece, list[str]]] = []
     for piece in pieces:
         if isinstance(piece, CallStart):

@@ -35,7 +35,9 @@ class Markers:
 
     def __init__(self, texts: Sequence[str]) -> None:
         self._whole = re.compile("|".join(map(re.escape, texts)) or r"(?!)")
-        self._texts = texts
+        firsts = "".join({re.escape(text[0]) for text in texts})
+        self._first = re.compile(f"[{firsts}]" if firsts else r"(?!)")
+        self._begun = {text[:length] for text in texts for length in range(1, len(text))}
         self._longest = max(map(len, texts), default=1)
 
     def find(self, text: str, start: int) -> tuple[int, int]:
@@ -43,9 +45,11 @@ class Markers:
         found = self._whole.search(text, start)
         if found:
             return found.span()
-        for place in range(max(start, len(text) - self._longest + 1), len(text)):
-            if any(marker.startswith(text[place:]) for marker in self._texts):
-                return place, place
+        begun = self._first.search(text, max(start, len(text) - self._longest + 1))
+        while begun:
+            if text[begun.start() :] in self._begun:
+                return begun.start(), begun.start()
+            begun = self._first.search(text, begun.end())
         return len(text), len(text)
 
 
