@@ -182,3 +182,32 @@ def test_a_port_that_is_taken_is_said_so(tiny: Served) -> None:
     assert done.returncode == 1
     assert "Traceback" not in done.stderr
     assert port in done.stderr
+
+
+def test_servers_are_listed_while_they_run(tmp_path: Path) -> None:
+    environment = {**os.environ, "PYRITE_HOME": str(tmp_path)}
+    command = [sys.executable, "-m", "pyrite", "ps", "--json"]
+
+    def listed() -> list[dict[str, Any]]:
+        said = subprocess.run(command, capture_output=True, text=True, env=environment, check=True)
+        return [json.loads(line) for line in said.stdout.splitlines()]
+
+    (tmp_path / "servers").mkdir()
+    (tmp_path / "servers" / "1.json").write_text("nonsense")
+    with file_server(TINY, "--name", "tiny", env={"PYRITE_HOME": str(tmp_path)}) as served:
+        (one,) = listed()
+        assert one["url"] == served.url
+        assert one["model"] == "tiny"
+        assert one["state"] == "ready"
+        assert one["running"] == 0
+    assert listed() == []
+
+
+def test_what_is_there_of_an_api_is_described(tiny: Served) -> None:
+    with tiny.client() as client:
+        described = client.get("/openapi.json").json()
+        for path, item in described["paths"].items():
+            if "get" in item:
+                assert client.get(path).status_code == 200, path
+            else:
+                assert client.post(path, json={}).status_code == 400, path
