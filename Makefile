@@ -8,7 +8,7 @@ MODEL ?= smollm2
 FUZZ_SECONDS ?= 300
 SOAK_SECONDS ?= 600
 
-.PHONY: chat setup native test lint format ui bench bench-peers fuzz soak sanitize clean
+.PHONY: chat serve setup native test lint format ui bench bench-peers fuzz soak sanitize clean
 
 NATIVE_SOURCES := $(shell find native CMakeLists.txt -type f) pyproject.toml
 
@@ -37,6 +37,9 @@ chat: $(VENV)/.native
 	@if [ -n "$$PYRITE_PROMPT" ]; \
 	then $(BIN)/pyrite run $(MODEL) -- "$$PYRITE_PROMPT" </dev/null; \
 	else $(BIN)/pyrite run $(MODEL); fi
+
+serve: $(VENV)/.native
+	$(BIN)/pyrite serve $(MODEL)
 
 test: $(VENV)/.dev
 	$(BIN)/python tools/fetch_test_models.py
