@@ -14,27 +14,40 @@ import msgspec
 from pyrite import __version__
 from pyrite.server.anthropic.types import COUNT, MESSAGES
 from pyrite.server.fields import Fields
+from pyrite.server.ollama import types as ollama
 from pyrite.server.openai import chat, completions, embeddings, tokens
 from pyrite.server.openai.responses.types import RESPONSES
+
+EVENTS = "text/event-stream"
+LINES = "application/x-ndjson"
 
 
 @dataclass(frozen=True, slots=True)
 class Operation:
-    """One route with a body."""
+    """One route with a body. `stream` is the media type of its streams, if it has any."""
 
     path: str
     words: str
     fields: Fields
-    streams: bool = False
+    stream: str = ""
+    method: str = "post"
 
 
 OPERATIONS: tuple[Operation, ...] = (
-    Operation("/v1/chat/completions", "OpenAI: answer a chat", chat.FIELDS, streams=True),
-    Operation("/v1/completions", "OpenAI: continue a text", completions.FIELDS, streams=True),
-    Operation("/v1/responses", "OpenAI: answer, without a memory", RESPONSES, streams=True),
+    Operation("/v1/chat/completions", "OpenAI: answer a chat", chat.FIELDS, EVENTS),
+    Operation("/v1/completions", "OpenAI: continue a text", completions.FIELDS, EVENTS),
+    Operation("/v1/responses", "OpenAI: answer, without a memory", RESPONSES, EVENTS),
     Operation("/v1/embeddings", "OpenAI: vectors of texts", embeddings.FIELDS),
-    Operation("/v1/messages", "Anthropic: answer a chat", MESSAGES, streams=True),
+    Operation("/v1/messages", "Anthropic: answer a chat", MESSAGES, EVENTS),
     Operation("/v1/messages/count_tokens", "Anthropic: count a prompt", COUNT),
+    Operation("/v1/responses/input_tokens", "OpenAI: count a prompt", RESPONSES),
+    Operation("/api/chat", "Ollama: answer a chat", ollama.CHAT, LINES),
+    Operation("/api/generate", "Ollama: answer a prompt, or continue it", ollama.GENERATE, LINES),
+    Operation("/api/embed", "Ollama: vectors of texts", ollama.EMBED),
+    Operation("/api/embeddings", "Ollama: the vector of a text", ollama.EMBEDDINGS),
+    Operation("/api/show", "Ollama: what the model's file says", ollama.SHOW),
+    Operation("/api/pull", "Ollama: bring a model into the cache", ollama.PULL, LINES),
+    Operation("/api/delete", "Ollama: remove one from it", ollama.DELETE, method="delete"),
     Operation("/tokenize", "tokens of a text, or of a chat", tokens.TOKENIZE),
     Operation("/detokenize", "text of tokens", tokens.DETOKENIZE),
 )
@@ -47,6 +60,9 @@ READ: dict[str, str] = {
     "/version": "Pyrite's version",
     "/metrics": "figures for Prometheus, under vLLM's names",
     "/v1/models": "the model and its aliases",
+    "/api/tags": "Ollama: the names that the model answers to",
+    "/api/ps": "Ollama: the model, once it is loaded",
+    "/api/version": "Ollama: Pyrite's version",
     "/openapi.json": "this document",
 }
 STATUSES = {
@@ -70,7 +86,7 @@ def document() -> dict[str, Any]:
         kinds, ref_template="#/components/schemas/{name}"
     )
     paths: dict[str, Any] = {
-        operation.path: {"post": posted(operation, schema)}
+        operation.path: {operation.method: posted(operation, schema)}
         for operation, schema in zip(OPERATIONS, schemas, strict=True)
     }
     for path, words in READ.items():
@@ -89,8 +105,8 @@ def document() -> dict[str, Any]:
 
 def posted(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
     content = {"application/json": {"schema": {"type": "object"}}}
-    if operation.streams:
-        content["text/event-stream"] = {"schema": {"type": "string"}}
+    if operation.stream:
+        content[operation.stream] = {"schema": {"type": "string"}}
     return {
         "summary": operation.words,
         "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
@@ -115,7 +131,7 @@ def markdown(operations: Sequence[Operation] = OPERATIONS) -> str:
     """The table of what is used, refused and ignored, route by route."""
     lines: list[str] = []
     for operation in operations:
-        lines += [f"### POST {operation.path}", "", operation.words + ".", ""]
+        lines += [f"### {operation.method.upper()} {operation.path}", "", operation.words + ".", ""]
         lines += ["| field | | |", "| --- | --- | --- |"]
         for row in operation.fields.rows():
             words = row.words.replace("|", "\\|")
