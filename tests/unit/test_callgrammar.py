@@ -12,6 +12,7 @@ import pytest
 from llguidance import LLMatcher, LLTokenizer
 
 from pyrite.errors import ParameterError
+from pyrite.sampling.lark import prepare_lark
 from pyrite.text.answer import CallArguments, CallStart, Content, Piece, Reasoning
 from pyrite.text.answers import AnswerParser
 from pyrite.text.callgrammar import call_grammar
@@ -84,7 +85,8 @@ def written(source: str, vocabulary: Bytes, seed: int) -> str:
 
     draw = random.Random(seed)
     tokenizer = LLTokenizer(TokenizerWrapper(vocabulary))
-    matcher = LLMatcher(tokenizer, LLMatcher.grammar_from_lark(source))
+    prepared = prepare_lark(source, vocabulary.find, len(vocabulary.tokens))
+    matcher = LLMatcher(tokenizer, LLMatcher.grammar_from_lark(prepared))
     texts = [text for text in SPELLED if text not in vocabulary.markers]
     out = bytearray()
     likely = [EOS, *vocabulary.special_token_ids, *b'"}])>\n,<']
