@@ -3,12 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 from pyrite.request import Delta, FinishReason, PositionLogprobs, Timings, Usage
+from pyrite.text.answer import CallArguments, CallStart, Content, Piece, Reasoning
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """`arguments` is JSON text: an object, unless the answer broke off inside it."""
+
+    call_id: str
+    name: str
+    arguments: str
 
 
 class Completion(str):
-    """The answer's text, which is a `str`, and how it came about.
+    """The answer's text, which is a `str`, and how it came about. A chat's text is its content;
+    `reasoning` and `tool_calls` are what else was in the answer.
 
     `token_ids` are all tokens that were sampled; the last may be the one that stopped it, which is
     no text. `logprobs` has one entry a token when they were asked for. `error` is set when
@@ -21,6 +33,8 @@ class Completion(str):
     usage: Usage
     timings: Timings
     error: Exception | None
+    reasoning: str = ""
+    tool_calls: tuple[ToolCall, ...] = ()
 
     @property
     def text(self) -> str:
@@ -42,3 +56,27 @@ def join(deltas: Iterable[Delta]) -> Completion:
     whole.timings = last.timings
     whole.error = last.error
     return whole
+
+
+def sorted_out(whole: Completion, pieces: Iterable[Piece]) -> Completion:
+    """The completion of a chat, from that of its raw text and the pieces of the text."""
+    content: list[str] = []
+    reasoning: list[str] = []
+    calls: list[tuple[CallStart, list[str]]] = []
+    for piece in pieces:
+        match piece:
+            case Content(text):
+                content.append(text)
+            case Reasoning(text):
+                reasoning.append(text)
+            case CallStart():
+                calls.append((piece, []))
+            case CallArguments(index, text):
+                calls[index][1].append(text)
+    answer = Completion("".join(content))
+    answer.__dict__.update(whole.__dict__)
+    answer.reasoning = "".join(reasoning)
+    answer.tool_calls = tuple(
+        ToolCall(start.call_id, start.name, "".join(texts)) for start, texts in calls
+    )
+    return answer

@@ -16,12 +16,12 @@ from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.completion import Completion, join
+from pyrite.completion import Completion, join, sorted_out
 from pyrite.config import Settings
 from pyrite.driver import Driver
 from pyrite.embedding import Embedder, EmbeddingRequest
@@ -29,9 +29,14 @@ from pyrite.errors import ParameterError
 from pyrite.loading import Loaded, find_model, load_engine, make_template
 from pyrite.logits import all_logits
 from pyrite.request import Request
+from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.params import SamplingParams
 from pyrite.stream import Stream
 from pyrite.text.chat import encode_chat
+
+if TYPE_CHECKING:
+    from pyrite.text.tools import ToolUse
+    from pyrite.text.turn import ChatStyle, Turn
 
 Prompt = str | Sequence[int]
 Message = Mapping[str, Any]
@@ -136,19 +141,29 @@ class Model:
         messages: str | Sequence[Message],
         *,
         tools: Sequence[Mapping[str, Any]] | None = None,
+        tool_choice: str | Mapping[str, Any] = "auto",
+        parallel_tool_calls: bool = True,
         template_options: Mapping[str, Any] | None = None,
         params: SamplingParams | None = None,
         **sampling: Any,
     ) -> Completion:
         """Answers messages, or one text of a user, in the form of the model's chat template.
 
-        `template_options` are the template's own switches. Raises TemplateError when there is no
-        template or it refuses the messages, and what `generate` does.
+        `tools` are functions in the shape of OpenAI's chat completions; `tool_choice` is "auto",
+        "none", "required" or `{"type": "function", "function": {"name": ...}}`, and the last two
+        force a call. The completion has `tool_calls` and `reasoning` beside the content, which is
+        its text. `template_options` are the template's own switches. Raises TemplateError when
+        there is no template or it refuses the messages, and what `generate` does.
         """
-        stream = self.chat_stream(
-            messages, tools=tools, template_options=template_options, params=params, **sampling
-        )
-        return _finish(stream)
+        from pyrite.text.tools import tool_use
+
+        asked = sampling_params(params, sampling)
+        use = tool_use(tools or (), tool_choice, parallel=parallel_tool_calls)
+        turn = self._turn(messages, tools, use, asked.grammar, template_options or {})
+        ids = _listed(self.tokenizer.encode_segments(turn.segments, bos=True))
+        whole = _finish(self.start(ids, in_turn(asked, turn)))
+        parser = turn.parser()
+        return sorted_out(whole, [*parser.push(str(whole)), *parser.finish()])
 
     def chat_stream(
         self,
@@ -159,7 +174,8 @@ class Model:
         params: SamplingParams | None = None,
         **sampling: Any,
     ) -> Stream:
-        """As `chat`, token by token; closing the stream early cancels the request."""
+        """The text of the answer as the model writes it, token by token, reasoning and calls and
+        all; closing the stream early cancels the request."""
         ids = self.chat_ids(messages, tools=tools, **(template_options or {}))
         return self.start(ids, sampling_params(params, sampling))
 
@@ -206,9 +222,30 @@ class Model:
         **options: Any,
     ) -> list[int]:
         """The ids that `chat` gives the model."""
-        if isinstance(messages, str):
-            messages = [{"role": "user", "content": messages}]
-        return _listed(encode_chat(self.tokenizer, self.template, messages, tools, **options))
+        if not tools and is_text_alone(messages):
+            return _listed(encode_chat(self.tokenizer, self.template, said(messages), **options))
+        from pyrite.text.tools import tool_use
+
+        turn = self._turn(messages, tools, tool_use(tools or ()), None, options)
+        return _listed(self.tokenizer.encode_segments(turn.segments, bos=True))
+
+    def _turn(
+        self,
+        messages: str | Sequence[Message],
+        tools: Sequence[Mapping[str, Any]] | None,
+        use: ToolUse,
+        grammar: Grammar | None,
+        options: Mapping[str, Any],
+    ) -> Turn:
+        content = None if grammar is None else (grammar.kind, grammar.source)
+        return self._style.turn(said(messages), tools or (), use, content, **options)
+
+    @cached_property
+    def _style(self) -> ChatStyle:
+        """Imported with the first chat that is more than text: starting is to cost little."""
+        from pyrite.text.turn import ChatStyle
+
+        return ChatStyle(self.template, self.tokenizer.control_id)
 
     def logits(self, prompt: Prompt, *, special: bool = False) -> NDArray[np.float32]:
         """Logits after each token of the prompt. (tokens, vocabulary)"""
@@ -312,6 +349,29 @@ def sampling_params(params: SamplingParams | None, given: Mapping[str, Any]) -> 
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(PARAMETERS)}"
             raise ParameterError(name, value, "absent: there is no such parameter", hint=hint)
     return replace(params or SamplingParams(), **given)
+
+
+def said(messages: str | Sequence[Message]) -> Sequence[Message]:
+    """A text alone is a user's."""
+    return [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+
+
+def is_text_alone(messages: str | Sequence[Message]) -> bool:
+    """Whether nothing is in the messages but what the oldest templates know."""
+    given = said(messages)
+    return isinstance(given, Sequence) and all(
+        isinstance(message, Mapping)
+        and message.keys() <= {"role", "content"}
+        and message.get("role") in ("system", "user", "assistant")
+        for message in given
+    )
+
+
+def in_turn(params: SamplingParams, turn: Turn) -> SamplingParams:
+    """The parameters under which the answer of a turn can be read."""
+    grammar = params.grammar if turn.grammar is None else Grammar.lark(turn.grammar)
+    shown = tuple({*params.shown_token_ids, *turn.shown_token_ids})
+    return replace(params, grammar=grammar, shown_token_ids=shown)
 
 
 def _finish(stream: Stream) -> Completion:

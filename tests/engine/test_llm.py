@@ -251,6 +251,57 @@ def test_chat() -> None:
     assert "".join(one.text for one in model.chat_stream(messages, temperature=0)) == "Hello"
 
 
+ADD = {
+    "type": "function",
+    "function": {
+        "name": "add",
+        "parameters": {
+            "type": "object",
+            "properties": {"a": {"type": "integer"}},
+            "required": ["a"],
+            "additionalProperties": False,
+        },
+    },
+}
+CALLING = "{% for m in messages %}{{ m.content }}{% endfor %}{# <think> </think> #}"
+
+
+def test_chat_with_reasoning_and_tools() -> None:
+    said = (
+        '<think>hm</think>Yes.\n<tool_call>\n{"name": "add", "arguments": {"a": 1}}\n</tool_call>'
+    )
+    prompt = scripted_model(template=CALLING).chat_ids("Hi", tools=[ADD])
+    model = scripted_model(script(prompt, [*said.encode(), EOS]), template=CALLING)
+    answer = model.chat("Hi", temperature=0, tools=[ADD])
+    assert answer == "Yes."
+    assert answer.reasoning == "hm"
+    (call,) = answer.tool_calls
+    assert (call.name, call.arguments) == ("add", '{"a": 1}')
+    assert answer.finish_reason == "stop"
+    assert answer.usage.completion_tokens == len(said) + 1
+    raw = model.chat_stream("Hi", temperature=0, tools=[ADD])
+    assert "".join(delta.text for delta in raw) == said
+    model = scripted_model(script("Hi", [*said.encode(), EOS]), template=CALLING)
+    plain = model.chat("Hi", temperature=0, tools=[ADD], tool_choice="none")
+    assert plain == said.removeprefix("<think>hm</think>")
+    assert plain.tool_calls == ()
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "function": {"name": "add"}}])
+def test_a_call_that_is_forced(choice: Any) -> None:
+    model = scripted_model(template=CALLING)
+    asked = {"tools": [ADD], "tool_choice": choice, "parallel_tool_calls": False}
+    answer = model.chat("Hi", **asked, temperature=0, max_tokens=400)
+    assert answer == ""
+    assert [call.name for call in answer.tool_calls] == ["add"]
+
+
+def test_a_choice_that_cannot_be_made() -> None:
+    model = scripted_model(template=CALLING)
+    with pytest.raises(ParameterError, match="tool_choice"):
+        model.chat("Hi", tools=[ADD], tool_choice={"function": {"name": "sub"}})
+
+
 def test_a_closed_model() -> None:
     with scripted_model() as model:
         stream = model.stream("abc", max_tokens=100)

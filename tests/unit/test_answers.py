@@ -152,6 +152,8 @@ def test_a_call_without_its_end_and_what_follows_it() -> None:
     body = '<tool_call>{"name": "f", "arguments": {}}'
     assert parse("hermes", f"{body} and so") == [*call("f", "{}"), Content("and so")]
     assert parse("hermes", body) == call("f", "{}")
+    assert parse("hermes", f"{body}\n</tool_c") == call("f", "{}")
+    assert parse("hermes", f"{body}\n</tool_x") == [*call("f", "{}"), Content("</tool_x")]
     assert parse("hermes", f"a {body}</tool_call> b") == [
         Content("a"),
         *call("f", "{}"),

@@ -39,7 +39,7 @@ def section(reader: Reader, format: CallFormat, tools: Tools, *, bare: bool) -> 
         yield from _item(reader, format, tools, bare)
         reader.recorded()
         space = yield from reader.space()
-        if format.end and (yield from reader.optional(format.end)):
+        if format.end and ((yield from reader.optional(format.end)) or reader.ends_in(format.end)):
             reader.recorded()
             return
         if format.separator and not space and (yield from reader.optional(format.separator)):

@@ -177,6 +177,13 @@ class Reader:
         self._record.pop()
         self._at -= len(text)
 
+    def ends_in(self, text: str) -> bool:
+        """Reads the rest if the answer broke off inside `text`."""
+        found = self.closed and not self.finished and text.startswith(self._text[self._at :])
+        if found:
+            self.rest()
+        return found
+
     def rest(self) -> str:
         """All that is there."""
         return self.take(len(self._text) - self._at)
