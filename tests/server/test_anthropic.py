@@ -272,6 +272,22 @@ def test_an_error_after_the_first_byte_is_the_last_event(told: Told) -> None:
     assert told.post("/v1/messages", asked()).status_code == 500
 
 
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [
+        ("stop", "stop_sequences"),
+        ("json_schema", "output_config.format.schema"),
+        ("tools[12].function.parameters.type", "tools[12].input_schema.type"),
+        ("tools[0].function.name", "tools[0].name"),
+        ("top_k", "top_k"),
+    ],
+)
+def test_fields_are_told_by_this_dialects_names(told: Told, name: str, theirs: str) -> None:
+    told.tell(ParameterError(name, 3, "less", hint="ask for less"))
+    reply = told.post("/v1/messages", asked())
+    assert reply.json()["error"]["message"] == f"{theirs} = 3: must be less (ask for less)"
+
+
 @pytest.mark.parametrize("body", [b"", b"{", b"[]", b"null", b"3", b'"x"', b"\xff", b"[" * 100_000])
 def test_a_body_that_is_no_object(told: Told, body: bytes) -> None:
     for path in ("/v1/messages", "/v1/messages/count_tokens"):

@@ -196,6 +196,21 @@ def test_errors_before_the_first_line(
     assert "secret" not in reply.text
 
 
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [
+        ("max_tokens", "options.num_predict"),
+        ("seed", "options.seed"),
+        ("json_schema", "format"),
+        ("messages", "messages"),
+    ],
+)
+def test_fields_are_told_by_this_dialects_names(told: Told, name: str, theirs: str) -> None:
+    told.tell(ParameterError(name, 3, "less"))
+    reply = told.post("/api/chat", chat())
+    assert reply.json() == {"error": f"{theirs} = 3: must be less"}
+
+
 def test_an_error_after_the_first_line_is_the_last_line(told: Told) -> None:
     told.tell(started(), part(Content("Hel")), BackendError("broken", hint="ask again"))
     first, last = lines(told)

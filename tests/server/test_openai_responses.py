@@ -311,6 +311,21 @@ def test_errors_before_the_first_byte(
     assert "secret" not in reply.text
 
 
+@pytest.mark.parametrize(
+    ("name", "theirs"),
+    [
+        ("max_tokens", "max_output_tokens"),
+        ("json_schema", "text.format.schema"),
+        ("tools[12].function.parameters.type", "tools[12].parameters.type"),
+        ("top_p", "top_p"),
+    ],
+)
+def test_fields_are_told_by_this_apis_names(told: Told, name: str, theirs: str) -> None:
+    told.tell(ParameterError(name, 3, "less"))
+    error = refusal(told)
+    assert (error["param"], error["message"]) == (theirs, f"{theirs} = 3: must be less")
+
+
 def test_an_error_after_the_first_byte_ends_the_stream_as_failed(told: Told) -> None:
     told.tell(started(), part(Content("Hel")), BackendError("broken", hint="ask again"))
     *_, delta, error, failed = streamed(told)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import Any, TypeVar
 
 import msgspec
@@ -60,13 +59,14 @@ def value_at(raw: Any, path: str) -> Any:
     return raw
 
 
-@contextlib.contextmanager
-def names(dialect: Mapping[str, str]) -> Iterator[None]:
-    """Tells a ParameterError of another layer by the name that the dialect has for the field."""
-    try:
-        yield
-    except ParameterError as error:
-        name = dialect.get(error.name)
-        if name is None:
-            raise
-        raise ParameterError(name, error.value, error.limit, hint=error.hint) from None
+def renamed(error: BaseException, names: Mapping[str, str]) -> BaseException:
+    """The error, told by the name that a dialect has for its field.
+
+    `names` are expressions that a whole name must match, and what it becomes.
+    """
+    if not isinstance(error, ParameterError):
+        return error
+    for pattern, theirs in names.items():
+        if match := re.fullmatch(pattern, error.name):
+            return ParameterError(match.expand(theirs), error.value, error.limit, hint=error.hint)
+    return error

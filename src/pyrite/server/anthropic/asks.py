@@ -19,14 +19,9 @@ from pyrite.server.anthropic.types import (
     ToolChoiceTool,
 )
 from pyrite.server.ask import ChatAsk, NamedTool, ToolChoice
-from pyrite.server.decoding import names
 from pyrite.server.thinking import thinking_options
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
-NAMES = {  # of SamplingParams, and of this dialect
-    "stop": "stop_sequences",
-    "json_schema": "output_config.format.schema",
-}
 SAME = ("max_tokens", "temperature", "top_p", "top_k")  # named alike in SamplingParams
 
 
@@ -59,9 +54,8 @@ def params_of(request: CountRequest) -> SamplingParams:
     if not isinstance(request, MessagesRequest):
         return SamplingParams()
     fields = {name: value for name in SAME if (value := getattr(request, name)) is not None}
-    with names(NAMES):
-        stop = tuple(request.stop_sequences)
-        return SamplingParams(**fields, stop=stop, grammar=grammar_of(request))
+    stop = tuple(request.stop_sequences)
+    return SamplingParams(**fields, stop=stop, grammar=grammar_of(request))
 
 
 def grammar_of(request: CountRequest) -> Grammar | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from pyrite.server.decoding import renamed
 from pyrite.server.errors import words_of
 
 KINDS = {
@@ -18,6 +19,14 @@ KINDS = {
 }
 
 
+NAMES = {  # of fields elsewhere, and in this dialect
+    r"stop": "stop_sequences",
+    r"json_schema": "output_config.format.schema",
+    r"(tools\[\d+\])\.function\.parameters(.*)": r"\1.input_schema\2",
+    r"(tools\[\d+\])\.function\.(.*)": r"\1.\2",
+}
+
+
 def envelope(error: BaseException, status: int, request_id: str | None = None) -> bytes:
     return msgspec.json.encode(description(error, status, request_id))
 
@@ -26,6 +35,6 @@ def description(error: BaseException, status: int, request_id: str | None) -> di
     kind = KINDS.get(status, "api_error" if status >= 500 else "invalid_request_error")
     return {
         "type": "error",
-        "error": {"type": kind, "message": words_of(error)},
+        "error": {"type": kind, "message": words_of(renamed(error, NAMES))},
         "request_id": request_id,
     }

@@ -11,7 +11,6 @@ from pyrite.errors import ParameterError
 from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.params import SamplingParams
 from pyrite.server.ask import ChatAsk, TextAsk
-from pyrite.server.decoding import names
 from pyrite.server.ollama.types import (
     Asked,
     ChatRequest,
@@ -30,16 +29,6 @@ SAMPLING_NAMES = {  # of options, and of SamplingParams
     "num_predict": "max_tokens",
     "repeat_penalty": "repetition_penalty",
 }
-FIELDS = {
-    **{
-        name: f"options.{name}"
-        for name in ("temperature", "top_k", "top_p", "min_p", "typical_p", "seed", "stop",
-                     "presence_penalty", "frequency_penalty")
-    },
-    **{ours: f"options.{name}" for name, ours in SAMPLING_NAMES.items()},
-    "json_schema": "format",
-    "logprobs": "top_logprobs",
-}  # fmt: skip
 
 
 def chat_ask(request: ChatRequest) -> ChatAsk:
@@ -83,8 +72,7 @@ def params_of(request: Asked) -> SamplingParams:
         raise ParameterError("top_logprobs", top, f"a whole number from 0 to {MAX_TOP_LOGPROBS}")
     if request.logprobs:
         given["logprobs"] = top
-    with names(FIELDS):
-        return SamplingParams(**{**DEFAULTS, **given}, grammar=grammar_of(request.format))
+    return SamplingParams(**{**DEFAULTS, **given}, grammar=grammar_of(request.format))
 
 
 def grammar_of(format: Format | None) -> Grammar | None:

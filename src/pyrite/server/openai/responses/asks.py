@@ -9,7 +9,6 @@ from pyrite.errors import ParameterError
 from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.params import SamplingParams
 from pyrite.server.ask import ChatAsk, NamedTool, ToolChoice
-from pyrite.server.decoding import names
 from pyrite.server.openai.responses.conversation import conversation_of
 from pyrite.server.openai.responses.types import (
     AllowedTools,
@@ -22,11 +21,6 @@ from pyrite.server.openai.responses.types import (
 )
 from pyrite.server.thinking import thinking_options
 
-NAMES = {  # of SamplingParams, and of this dialect
-    "max_tokens": "max_output_tokens",
-    "logprobs": "top_logprobs",
-    "json_schema": "text.format.schema",
-}
 MAX_TOP_LOGPROBS = 20
 MAX_PAIRS = 16
 MAX_KEY = 64  # characters
@@ -82,10 +76,8 @@ def params_of(request: ResponsesRequest) -> SamplingParams:
         raise ParameterError("top_logprobs", top, f"a whole number from 0 to {MAX_TOP_LOGPROBS}")
     if wants_logprobs(request):
         fields["logprobs"] = top
-    with names(NAMES):
-        fields["grammar"] = grammar_of(request.text.format)
-        given = {name: value for name, value in fields.items() if value is not None}
-        return SamplingParams(**given)
+    fields["grammar"] = grammar_of(request.text.format)
+    return SamplingParams(**{name: value for name, value in fields.items() if value is not None})
 
 
 def grammar_of(format: Format | None) -> Grammar | None:

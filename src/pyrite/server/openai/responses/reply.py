@@ -13,11 +13,11 @@ import msgspec
 
 from pyrite.request import PositionLogprobs, Usage
 from pyrite.server.ask import ChatAsk, Ended, Event, Part, Started
-from pyrite.server.errors import status_of, words_of
+from pyrite.server.errors import status_of
 from pyrite.server.http import Headers
 from pyrite.server.openai.chat import position_of
-from pyrite.server.openai.errors import description
 from pyrite.server.openai.responses.asks import wants_logprobs
+from pyrite.server.openai.responses.errors import description
 from pyrite.server.openai.responses.items import Items
 from pyrite.server.openai.responses.types import ResponsesRequest
 from pyrite.server.service import Service
@@ -56,7 +56,7 @@ class ResponseReply:
         told = description(error, status_of(error))
         error_event = {name: told[name] for name in ("code", "message", "param")}
         self.items.close("incomplete")
-        failed = {"code": "server_error", "message": words_of(error)}
+        failed = {"code": "server_error", "message": told["message"]}
         response = self._response("failed", error=failed)
         return self._written(
             [{"type": "error", **error_event}, {"type": "response.failed", "response": response}]

@@ -7,9 +7,9 @@ from starlette.routing import BaseRoute, Route
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.endpoints import JsonReply, endpoint
 from pyrite.server.fields import header_of
-from pyrite.server.openai.errors import envelope
 from pyrite.server.openai.responses.asks import ask_of, ignored_includes
 from pyrite.server.openai.responses.conversation import with_kinds
+from pyrite.server.openai.responses.errors import envelope
 from pyrite.server.openai.responses.reply import ResponseReply
 from pyrite.server.openai.responses.types import RESPONSES, ResponsesRequest
 from pyrite.server.service import Service
