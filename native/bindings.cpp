@@ -5,12 +5,15 @@ namespace nb = nanobind;
 
 void bind_text(nb::module_ module);
 void bind_sampling(nb::module_ module);
+void bind_ngrams(nb::module_ module);
 void bind_kernels(nb::module_ module);
 void bind_program(nb::module_ module);
 
 NB_MODULE(_native, module) {
   bind_text(module.def_submodule("text"));
-  bind_sampling(module.def_submodule("sampling"));
+  nb::module_ sampling = module.def_submodule("sampling");
+  bind_sampling(sampling);
+  bind_ngrams(sampling);
   bind_kernels(module.def_submodule("kernels"));
   bind_program(module.def_submodule("program"));
 }

@@ -21,7 +21,8 @@ list(APPEND PYRITE_SOURCES native/sampling/row.cpp)
 list(APPEND PYRITE_SOURCES native/sampling/history.cpp)
 list(APPEND PYRITE_SOURCES native/sampling/candidates.cpp)
 list(APPEND PYRITE_SOURCES native/sampling/sampler.cpp)
-list(APPEND PYRITE_BINDING_SOURCES native/bind_sampling.cpp)
+list(APPEND PYRITE_SOURCES native/sampling/ngrams.cpp)
+list(APPEND PYRITE_BINDING_SOURCES native/bind_sampling.cpp native/bind_ngrams.cpp)
 
 # kernels: one table of functions per instruction set, packing of weights
 list(APPEND PYRITE_SOURCES native/kernels/file_block.cpp native/kernels/pack.cpp

@@ -1,0 +1,91 @@
+"""Guesses of a request's next tokens, and how many of them are worth verifying.
+
+A guess that is verified costs a row of the step's batch, and saves a step where it holds. Tokens
+are the same with and without: guesses only say which rows are computed ahead. Knows one request's
+tokens at a time; nothing of pages or models.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite._native.sampling import Ngrams
+
+MOST_GUESSES = 15  # of one request in one step: with the token before them, rows to fill tiles
+LEAST_CHANCE = 0.05  # of a guess that is thought about
+
+# How often the token after a match of at least so many tokens was foreseen: taken for granted as
+# if seen PRIOR times, until the request's own text has shown better.
+LENGTHS = (2, 3, 4, 6, 9, 13, 20)
+CHANCES = (0.2, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9)
+PRIOR = 3.0
+MEMORY = 0.95  # what an observation still weighs after the next one
+
+
+class Lookup:
+    """Guesses from what followed the same tokens before, in the prompt or in the answer.
+
+    Each token of the answer shows whether the match before it foresaw it, also when nothing was
+    guessed aloud: a request that does not repeat itself costs no guesses, and one that begins to
+    is noticed at once.
+    """
+
+    def __init__(self, prompt_ids: Sequence[int]) -> None:
+        self._ngrams = Ngrams()
+        self._ngrams.extend(np.array(prompt_ids, np.int32))
+        self._seen = [PRIOR] * len(LENGTHS)
+        self._held = [PRIOR * chance for chance in CHANCES]
+
+    def accept(self, token_ids: Iterable[int]) -> None:
+        """What the answer goes on with."""
+        for token_id in token_ids:
+            told = self._ngrams.append(token_id)
+            if told:
+                self._learn(abs(told), foreseen=told > 0)
+
+    def chances(self, count: int) -> list[float]:
+        """That the first guess holds, the first two, and so on: at most `count`, falling."""
+        chances: list[float] = []
+        together, length = 1.0, self._ngrams.length
+        while length and len(chances) < count:
+            bucket = _bucket(length + len(chances))
+            together *= self._held[bucket] / self._seen[bucket]
+            if together < LEAST_CHANCE:
+                break
+            chances.append(together)
+        return chances
+
+    def guesses(self, count: int) -> list[int]:
+        return self._ngrams.predict(count)
+
+    def _learn(self, length: int, *, foreseen: bool) -> None:
+        bucket = _bucket(length)
+        self._seen[bucket] = self._seen[bucket] * MEMORY + 1
+        self._held[bucket] = self._held[bucket] * MEMORY + foreseen
+
+
+def _bucket(length: int) -> int:
+    return bisect_right(LENGTHS, length) - 1
+
+
+def worthwhile(
+    chances: Sequence[Sequence[float]], num_rows: int, seconds: NDArray[np.float64]
+) -> list[int]:
+    """How many guesses of each request to verify: those with which a step yields most a second.
+
+    `num_rows` are computed anyway, each of use: a token of a prompt, or the row that a token is
+    drawn from. `seconds[i]` is what a step of `num_rows + i` rows takes; guesses beyond are left.
+    """
+    ranked = sorted(
+        ((chance, -owner) for owner, own in enumerate(chances) for chance in own), reverse=True
+    )[: len(seconds) - 1]
+    expected = num_rows + np.cumsum([0.0, *(chance for chance, _ in ranked)])
+    best = int(np.argmax(expected / seconds[: len(expected)]))
+    counts = [0] * len(chances)
+    for _, owner in ranked[:best]:
+        counts[-owner] += 1
+    return counts
