@@ -88,6 +88,12 @@ class Continuation:
         """True when no token may come after those that there are."""
         return len(self.token_ids) == self.max_length
 
+    def admissible(self, token_ids: list[int]) -> list[int]:
+        """Of tokens that may come next those up to the first that cannot."""
+        if self.constraint is None:
+            return token_ids
+        return token_ids[: self.constraint.validate(token_ids)]
+
     def accept(self, sampled: Sampled) -> Delta:
         """Appends a token that was drawn for this request. Raises the error that it may be."""
         if sampled.error:

@@ -7,6 +7,8 @@ nothing of who asks, nor of what a backend does with a batch.
 
 from __future__ import annotations
 
+import time
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -22,6 +24,7 @@ from pyrite.sampling.masks import MaskTeam
 from pyrite.sampling.sampler import BatchSampler, Sampled
 from pyrite.scheduler import Policy, Scheduler
 from pyrite.sequence import Sequence, Slice
+from pyrite.speculation import Speculation
 from pyrite.text.tokenizer import Tokenizer
 
 COMPILE_WAIT_SECONDS = 0.02  # for a grammar, when there is nothing else to do
@@ -33,6 +36,7 @@ class Engine:
 
     The runner's pages must hold at least one request of `context_length` tokens. `window`: the
     positions that some layer sees, 0 for all. `fingerprint` names the model and how it computes.
+    `speculation`: none by default.
     """
 
     def __init__(
@@ -46,6 +50,7 @@ class Engine:
         prefix_cache: bool = True,
         window: int = 0,
         fingerprint: str = "",
+        speculation: Speculation | None = None,
     ) -> None:
         self.runner = runner
         self.tokenizer = tokenizer
@@ -60,6 +65,7 @@ class Engine:
         )
         self.scheduler = Scheduler(cache, policy or Policy(runner.max_tokens))
         self._sampler = BatchSampler()
+        self._speculation = speculation or Speculation()
         self._masks = MaskTeam()
         self._compiling = WaitingRoom(tokenizer)
         self._active: dict[str, tuple[Continuation, Sequence]] = {}
@@ -107,6 +113,8 @@ class Engine:
     def step(self) -> list[Delta]:
         """One batch through the model; a delta for each request that it moved on or ended."""
         refused = self._admit_compiled() if self._compiling else []
+        running = [self._active[one.request_id] for one in self.scheduler.running]
+        self._speculation.propose(running, self.scheduler.policy.max_batch_tokens)
         slices = self.scheduler.schedule()
         self.scheduler.cache.run_copies(self.runner.copy_page)
         deltas = self._advance(slices)
@@ -126,6 +134,10 @@ class Engine:
             prefix_hits=scheduler.num_found_tokens,
             preemptions=scheduler.num_preemptions,
             computed_tokens=scheduler.num_computed_tokens,
+            drafts=self._speculation.num_drafts,
+            drafted_tokens=self._speculation.num_drafted,
+            accepted_tokens=sum(self._speculation.accepted_at),
+            accepted_at=tuple(self._speculation.accepted_at),
         )
 
     def check(self) -> None:
@@ -178,7 +190,9 @@ class Engine:
         batch, rows = assemble(slices, continuations)
         drawing = [(one, own) for one, own in zip(continuations, rows, strict=True) if own.drawn]
         with self._masks.start([one.constraint for one, _ in drawing]) as started:
+            began = time.perf_counter()
             logits = self.runner.run(batch)  # (outputs, vocabulary)
+            self._speculation.times.observe(batch.num_tokens, time.perf_counter() - began)
         sampled = iter(
             started.sample(
                 self._sampler,
@@ -232,7 +246,9 @@ class Engine:
                 deltas.append(continuation.accept(sampled))
         except Exception as error:
             deltas.append(continuation.end("error", error))
-        return merged(deltas)
+        delta = merged(deltas)
+        self._speculation.learn(delta.request_id, work.num_drafts, max(0, len(delta.token_ids) - 1))
+        return delta
 
     def _draw(self, continuation: Continuation, logits: Logits) -> list[Sampled]:
         with self._masks.start([continuation.constraint]) as started:
@@ -244,5 +260,6 @@ class Engine:
 
     def _remove(self, request_id: str) -> Continuation:
         continuation, sequence = self._active.pop(request_id)
+        self._speculation.forget(request_id)
         self.scheduler.remove(sequence)
         return continuation

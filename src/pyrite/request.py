@@ -86,6 +86,10 @@ class EngineStats:
     prefix_hits: int = 0  # tokens of them that were found
     preemptions: int = 0
     computed_tokens: int = 0
+    drafts: int = 0  # runs of guessed tokens that were verified
+    drafted_tokens: int = 0  # of these runs together
+    accepted_tokens: int = 0  # of them that held
+    accepted_at: tuple[int, ...] = ()  # the same by their place in the run
 
 
 @dataclass(frozen=True, slots=True)

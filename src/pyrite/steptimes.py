@@ -1,7 +1,7 @@
 """How long a step takes as a function of the rows in its batch: measured while the engine runs.
 
-Only ratios are meant to be used: the machine's speed, the neighbours' load and the length of the
-requests move all steps together, and that common part is followed faster than the curve's shape.
+The machine's speed, the neighbours' load and the length of the requests move all steps together;
+that common part is followed faster than the curve's shape.
 """
 
 from __future__ import annotations
@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 # Numbers of rows that are told apart; others lie on the line between two of them.
 SIZES = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512)
 FIRST_SLOPE = 0.25  # of a step for each row more, while only one size has been seen
-LEVEL_GAIN = 0.2  # how much of a surprise is taken for the machine's
-LEAST_GAIN = 0.1  # and for the curve's, once much has been seen
-LARGEST_SURPRISE = 0.5  # nats; more is somebody else's doing
+LEVEL_GAIN = 0.3  # how much of a surprise is taken for the machine's
+LEAST_GAIN = 0.04  # and for the curve's, once much has been seen
+SURPRISES = (-0.5, 0.2)  # nats that count at most; what is slower still is somebody else's doing
 FORGIVENESS = 0.3  # nats that a size becomes cheaper in theory while it is not tried
 FORGIVEN_AFTER = 1000  # steps
 
@@ -41,31 +41,29 @@ class StepTimes:
         if not self._count[size]:
             self._shape[size] = measured - self._level
         surprise = measured - self._level - self._shape[size]
-        surprise = max(-LARGEST_SURPRISE, min(LARGEST_SURPRISE, surprise))
+        surprise = max(SURPRISES[0], min(SURPRISES[1], surprise))
         self._count[size] += 1
         self._last[size] = self._steps
         self._level += LEVEL_GAIN * surprise
         self._shape[size] += max(1 / self._count[size], LEAST_GAIN) * surprise
 
     def estimate(self, num_rows: int, more: int) -> NDArray[np.float64]:
-        """Of steps of `num_rows` to `num_rows + more` rows, on some common scale. (more + 1,)
-
-        Never falls with the number of rows.
-        """
+        """Seconds of steps of `num_rows` to `num_rows + more` rows, never falling. (more + 1,)"""
         rows = np.arange(num_rows, num_rows + more + 1)
         known = np.flatnonzero(self._count)
         if not len(known):
             return _first_guess(rows)
         age = (self._steps - self._last[known]) / FORGIVEN_AFTER
         logs = self._shape[known] - FORGIVENESS * np.minimum(age, 1)
-        sizes, times = np.array(SIZES)[known], np.maximum.accumulate(np.exp(logs))
+        sizes, times = np.array(SIZES)[known], np.maximum.accumulate(np.exp(self._level + logs))
         beyond = _slope_at_end(sizes, times) * np.maximum(rows - sizes[-1], 0)
         before = np.minimum(_first_guess(rows) / _first_guess(sizes[0]), 1)
-        return (np.interp(rows, sizes, times) + beyond) * before
+        seconds: NDArray[np.float64] = (np.interp(rows, sizes, times) + beyond) * before
+        return seconds
 
 
 def _first_guess(rows: NDArray[np.int64]) -> NDArray[np.float64]:
-    return 1 + FIRST_SLOPE * (rows - 1)
+    return 1.0 + FIRST_SLOPE * (rows.astype(np.float64) - 1)
 
 
 def _slope_at_end(sizes: NDArray[np.int64], times: NDArray[np.float64]) -> float:

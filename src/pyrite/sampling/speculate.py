@@ -8,7 +8,8 @@ tokens at a time; nothing of pages or models.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,29 +27,80 @@ PRIOR = 3.0
 MEMORY = 0.95  # what an observation still weighs after the next one
 
 
+class Guesser(Protocol):
+    """A method of guessing. It is told all tokens of a request each time, which only grow."""
+
+    def chances(self, request_id: str, token_ids: Sequence[int], most: int) -> list[float]:
+        """That the first guess holds, the first two, and so on: at most `most`, falling."""
+        ...
+
+    def guesses(self, asked: Sequence[tuple[str, Sequence[int], int]]) -> list[list[int]]:
+        """For each (request, its tokens, count) at most so many; called after `chances`."""
+        ...
+
+    def seconds(self, num_requests: int, most: int) -> NDArray[np.float64]:
+        """What it takes to make 0 to `most` guesses for the requests together. (most + 1,)"""
+        ...
+
+    def learn(self, request_id: str, num_guesses: int, num_held: int) -> None:
+        """So many guesses were verified, and the first so many held."""
+        ...
+
+    def forget(self, request_id: str) -> None:
+        """The request has ended."""
+        ...
+
+
+class Repetition:
+    """The n-gram method: what followed the same tokens before, in the prompt or in the answer."""
+
+    def __init__(self) -> None:
+        self._lookups: dict[str, Lookup] = {}
+
+    def chances(self, request_id: str, token_ids: Sequence[int], most: int) -> list[float]:
+        lookup = self._lookups.get(request_id)
+        if lookup is None:
+            lookup = self._lookups[request_id] = Lookup(token_ids)
+        lookup.accept(token_ids[lookup.num_tokens :])
+        return lookup.chances(most)
+
+    def guesses(self, asked: Sequence[tuple[str, Sequence[int], int]]) -> list[list[int]]:
+        return [self._lookups[request_id].guesses(count) for request_id, _, count in asked]
+
+    def seconds(self, num_requests: int, most: int) -> NDArray[np.float64]:
+        return np.zeros(most + 1)  # some microseconds
+
+    def learn(self, request_id: str, num_guesses: int, num_held: int) -> None:
+        """A lookup sees by itself what it foresaw."""
+
+    def forget(self, request_id: str) -> None:
+        self._lookups.pop(request_id, None)
+
+
 class Lookup:
-    """Guesses from what followed the same tokens before, in the prompt or in the answer.
+    """Guesses for one request.
 
     Each token of the answer shows whether the match before it foresaw it, also when nothing was
     guessed aloud: a request that does not repeat itself costs no guesses, and one that begins to
     is noticed at once.
     """
 
-    def __init__(self, prompt_ids: Sequence[int]) -> None:
+    def __init__(self, token_ids: Sequence[int]) -> None:
+        self.num_tokens = len(token_ids)  # that it knows
         self._ngrams = Ngrams()
-        self._ngrams.extend(np.array(prompt_ids, np.int32))
+        self._ngrams.extend(np.array(token_ids, np.int32))
         self._seen = [PRIOR] * len(LENGTHS)
         self._held = [PRIOR * chance for chance in CHANCES]
 
-    def accept(self, token_ids: Iterable[int]) -> None:
+    def accept(self, token_ids: Sequence[int]) -> None:
         """What the answer goes on with."""
+        self.num_tokens += len(token_ids)
         for token_id in token_ids:
             told = self._ngrams.append(token_id)
             if told:
                 self._learn(abs(told), foreseen=told > 0)
 
     def chances(self, count: int) -> list[float]:
-        """That the first guess holds, the first two, and so on: at most `count`, falling."""
         chances: list[float] = []
         together, length = 1.0, self._ngrams.length
         while length and len(chances) < count:

@@ -1,0 +1,79 @@
+"""Speculation in an engine: which guesses the next step verifies, and what came of them.
+
+A guess only says which rows are computed ahead; tokens are drawn as they are without. Knows
+continuations and sequences; how guesses are made is the guesser's, and how they fit into a step
+the scheduler's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence as Many
+
+from pyrite.continuation import Continuation
+from pyrite.sampling.speculate import MOST_GUESSES, Guesser, worthwhile
+from pyrite.sequence import Sequence
+from pyrite.steptimes import StepTimes
+
+
+class Speculation:
+    """`guesser`: the method; None: nothing is guessed. The engine tells what each step took."""
+
+    def __init__(self, guesser: Guesser | None = None) -> None:
+        self.times = StepTimes()
+        self.num_drafts = 0  # runs of guesses that were verified
+        self.num_drafted = 0  # guesses in them
+        self.accepted_at = [0] * MOST_GUESSES  # guesses that held, by their place in the run
+        self._guesser = guesser
+
+    def propose(self, running: Many[tuple[Continuation, Sequence]], budget: int) -> None:
+        """Fills in the drafts of all requests. `budget`: the most tokens that a step computes."""
+        if self._guesser is None:
+            return
+        for continuation, sequence in running:
+            continuation.drafts = []
+            sequence.num_drafts = 0
+        drawing = [pair for pair in running if _most(pair[1]) > 0]
+        chances = [
+            self._guesser.chances(sequence.request_id, continuation.token_ids, _most(sequence))
+            for continuation, sequence in drawing
+        ]
+        if any(chances):
+            num_rows = min(budget, sum(sequence.num_behind for _, sequence in running))
+            self._guess(self._guesser, drawing, self._counts(self._guesser, chances, num_rows))
+
+    def learn(self, request_id: str, num_drafts: int, num_accepted: int) -> None:
+        """Of a request's drafts so many were verified, and so many of them held."""
+        if self._guesser is None or num_drafts == 0:
+            return
+        self.num_drafts += 1
+        self.num_drafted += num_drafts
+        for place in range(num_accepted):
+            self.accepted_at[place] += 1
+        self._guesser.learn(request_id, num_drafts, num_accepted)
+
+    def forget(self, request_id: str) -> None:
+        if self._guesser is not None:
+            self._guesser.forget(request_id)
+
+    def _counts(self, guesser: Guesser, chances: list[list[float]], num_rows: int) -> list[int]:
+        most = sum(len(own) for own in chances)
+        seconds = self.times.estimate(num_rows, most) + guesser.seconds(len(chances), most)
+        return worthwhile(chances, num_rows, seconds)
+
+    def _guess(
+        self, guesser: Guesser, drawing: list[tuple[Continuation, Sequence]], counts: list[int]
+    ) -> None:
+        chosen = [(*pair, count) for pair, count in zip(drawing, counts, strict=True) if count]
+        guesses = guesser.guesses(
+            [(sequence.request_id, one.token_ids, count) for one, sequence, count in chosen]
+        )
+        for (continuation, sequence, _), tokens in zip(chosen, guesses, strict=True):
+            continuation.drafts = continuation.admissible(tokens)
+            sequence.num_drafts = len(continuation.drafts)
+
+
+def _most(sequence: Sequence) -> int:
+    """Guesses that the sequence may have: it draws in this step, and one more after them."""
+    if sequence.num_behind != 1:
+        return 0
+    return min(MOST_GUESSES, sequence.max_length - sequence.num_tokens - 1)
