@@ -46,6 +46,7 @@ class Settings:
     max_batch_tokens: int = 512  # tokens one step computes at most
     prefill_chunk: int = 128  # of them for prompts, in a step that streams are part of
     prefix_cache: bool = True  # find what was computed for the beginning of an earlier prompt
+    speculation: str = "ngram"  # or "off", or the path or name of a draft model
     threads: int | None = None
     precision: str = "default"  # "default": at least 15 bits of activation; "fast": 8
     backend: str = "cpu"
@@ -58,6 +59,8 @@ class Settings:
         for name in ("max_batch_tokens", "prefill_chunk"):
             _check_count(name, getattr(self, name), optional=False)
         _check_choice("prefix_cache", self.prefix_cache, (True, False))
+        if not isinstance(self.speculation, str) or not self.speculation:
+            raise ParameterError("speculation", self.speculation, "'ngram', 'off' or a draft model")
         _check_choice("precision", self.precision, PRECISIONS)
         _check_choice("kv_type", self.kv_type, KV_TYPES)
         _check_choice("backend", self.backend, BACKENDS)

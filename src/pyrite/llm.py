@@ -57,6 +57,7 @@ def load(
     kv_bytes: int | None = None,
     kv_type: str = "f16",
     max_batch_tokens: int = 512,
+    speculation: str | Path = "ngram",
 ) -> Model:
     """Loads a GGUF file, a folder of safetensors, or a model by its name.
 
@@ -69,6 +70,9 @@ def load(
     bits of activation, "fast" with 8 except in the last layer and the head. `kv_pages` or
     `kv_bytes`: memory for the keys and values of all requests; only what is used is taken.
     `kv_type`: "f16", or "q8" for 8 bits, which take about half the memory.
+    `speculation`: how next tokens are guessed, to be verified several in one step: "ngram" from
+    what followed the same tokens before, or by a draft model of the same vocabulary, given by its
+    path or name; "off" guesses nothing. Answers are the same, guessed or not.
 
     Raises ModelError, FetchError, CapacityError, BackendError, ParameterError.
     """
@@ -81,6 +85,7 @@ def load(
         kv_bytes=kv_bytes,
         kv_type=kv_type,
         max_batch_tokens=max_batch_tokens,
+        speculation=str(speculation),
     )
     return Model(load_engine(find_model(model), settings))
 

@@ -24,7 +24,9 @@ from pyrite.kv.pages import pages_for
 from pyrite.memory import available_bytes
 from pyrite.models.estimate import estimate_memory, kv_bytes_per_token, require_memory
 from pyrite.models.registry import build_plan
+from pyrite.sampling.speculate import Repetition
 from pyrite.scheduler import Policy
+from pyrite.speculation import Speculation
 from pyrite.text.ids_only import IdsOnly
 from pyrite.text.template import ChatTemplate
 from pyrite.text.tokenizer import Tokenizer
@@ -82,6 +84,7 @@ def load_engine(path: Path, settings: Settings) -> Loaded:
         policy=Policy(settings.max_batch_tokens, settings.prefill_chunk),
         prefix_cache=settings.prefix_cache,
         window=plan.window,
+        speculation=Speculation(None if settings.speculation == "off" else Repetition()),
     )
     return Loaded(checkpoint, plan, tokenizer, settings, threads, engine, backend)
 

@@ -132,7 +132,7 @@ options = st.fixed_dictionaries(
 )
 
 
-@settings(max_examples=60, derandomize=True, deadline=None)
+@settings(max_examples=40, derandomize=True, deadline=None)
 @given(
     asked=st.lists(st.tuples(st.binary(min_size=1, max_size=60), options), min_size=1, max_size=5),
     right=st.sampled_from([0.0, 0.5, 0.9, 1.0]),

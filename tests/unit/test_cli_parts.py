@@ -98,7 +98,8 @@ def test_sampling_options_are_those_of_the_engine() -> None:
     from pyrite.sampling.params import SamplingParams
 
     known = {one.name for one in fields(SamplingParams)}
-    apart = {"dry_breakers", "logprobs", "skip_special_tokens", "shown_token_ids", "include_stop"}
+    apart = {"dry_breakers", "skip_special_tokens", "shown_token_ids", "include_stop"}
+    apart |= {"logprobs", "prompt_logprobs", "grammar"}
     assert set(SAMPLING) == known - apart
 
 

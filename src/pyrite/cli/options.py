@@ -93,6 +93,13 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         help="keys and values in 16 bits, or in 8: about half the memory",
     )
     group.add_argument(
+        "--speculation",
+        default="ngram",
+        metavar="{ngram,off,MODEL}",
+        help="guess next tokens from repetitions, or by a small model of the same vocabulary; "
+        "answers are the same",
+    )
+    group.add_argument(
         "--backend", default="cpu", metavar="{cpu,reference}", help="what runs the model"
     )
 
@@ -142,4 +149,5 @@ def load_model(options: argparse.Namespace, path: Any) -> Model:
         precision=options.precision,
         backend=options.backend,
         kv_type=options.kv_type,
+        speculation=options.speculation,
     )

@@ -102,6 +102,7 @@ def run(options: argparse.Namespace) -> int:
         backend=options.backend,
         max_batch_tokens=options.max_batch_tokens,
         kv_bytes=options.kv_bytes,
+        speculation=options.speculation,
     )
     path = find_model(options.model, this_terminal())
 
