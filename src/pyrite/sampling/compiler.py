@@ -53,11 +53,9 @@ class GrammarCompiler:
 
     def submit(self, grammar: Grammar) -> Future[Constraint]:
         """The constraint of one request, soon. Its error is a ParameterError."""
-        with self._lock:
-            matcher = self._kept.get(grammar)
-            if matcher is None:
-                return self._thread.submit(lambda: self.compile(grammar))
-            self._kept.move_to_end(grammar)
+        matcher = self._found(grammar)
+        if matcher is None:
+            return self._thread.submit(lambda: self.compile(grammar))
         done: Future[Constraint] = Future()
         done.set_result(self._constraint(matcher, grammar))
         return done
@@ -72,15 +70,24 @@ class GrammarCompiler:
 
     def compile(self, grammar: Grammar) -> Constraint:
         """On this thread. Raises ParameterError."""
-        with self._lock:
-            matcher = self._kept.get(grammar)
+        matcher = self._found(grammar)
         if matcher is None:
             matcher = self._compiled(grammar)
-            with self._lock:
-                self._kept[grammar] = matcher
-                while len(self._kept) > KEPT:
-                    self._kept.popitem(last=False)
+            self._keep(grammar, matcher)
         return self._constraint(matcher, grammar)
+
+    def _found(self, grammar: Grammar) -> LLMatcher | None:
+        with self._lock:
+            matcher = self._kept.get(grammar)
+            if matcher is not None:
+                self._kept.move_to_end(grammar)
+            return matcher
+
+    def _keep(self, grammar: Grammar, matcher: LLMatcher) -> None:
+        with self._lock:
+            self._kept[grammar] = matcher
+            while len(self._kept) > KEPT:
+                self._kept.popitem(last=False)
 
     def _constraint(self, matcher: LLMatcher, grammar: Grammar) -> Constraint:
         return Constraint(matcher.deep_copy(), grammar.kind, self._tokenizer.vocab_size)

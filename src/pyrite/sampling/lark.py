@@ -23,6 +23,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable
+from typing import Any
 
 from pyrite.errors import ParameterError
 from pyrite.sampling.limits import MAX_MATCH_LENGTH, MAX_RULES
@@ -99,9 +100,15 @@ class _Reader:
         except (ValueError, RecursionError) as error:
             raise ParameterError(NAME, word, f"followed by JSON: {error}") from None
         if is_schema:
-            check_schema(value)
-            value = written(value)
+            value = self._schema(word, value)
         return f"{word} {json.dumps(value, ensure_ascii=False)}", end
+
+    def _schema(self, word: str, schema: Any) -> Any:
+        try:
+            check_schema(schema)
+            return written(schema)
+        except ParameterError as error:
+            raise ParameterError(NAME, word, f"followed by a schema: {error.message}") from None
 
     def _special(self, text: str) -> str:
         if text.startswith("<["):
