@@ -30,6 +30,10 @@ KEPT = 64  # compiled grammars
 ROW_ITEMS = 20_000  # of the parser: an object of 1000 optional properties takes 4007
 LEXER_STATES = 50_000  # 1 to 2 kB each
 
+# Without it each mask would spell out the whole text that can only follow, which in a grammar that
+# never ends is as much as memory holds.
+OPTIONS = '%llguidance {"no_forcing": true}\n'
+
 
 @dataclass(frozen=True, slots=True)
 class Vocabulary:
@@ -106,21 +110,22 @@ class GrammarCompiler:
 
     def _source(self, grammar: Grammar) -> str:
         """The grammar as the library takes it."""
+        return json.dumps({"grammars": [{"lark_grammar": OPTIONS + self._lark(grammar)}]})
+
+    def _lark(self, grammar: Grammar) -> str:
         if grammar.kind == "lark":
             size = len(self._vocabulary.texts)
-            return _wrapped("lark_grammar", prepare_lark(grammar.source, self._find, size))
+            return prepare_lark(grammar.source, self._vocabulary.find, size)
         if grammar.kind == "choice":
-            return _wrapped("lark_grammar", _choice(grammar.source))
+            texts = (json.dumps(text, ensure_ascii=False) for text in json.loads(grammar.source))
+            return "start: TEXT\nTEXT: " + " | ".join(texts)
         if grammar.kind == "regex":
-            from llguidance import LLMatcher
+            from llguidance import regex_to_lark
 
             check_pattern("regex", grammar.source)
-            return LLMatcher.grammar_from_regex(grammar.source)
+            return f"start: TEXT\nTEXT: /{regex_to_lark(grammar.source)}/"
         schema = {"type": "object"} if grammar.kind == "json_object" else None
-        return _wrapped("json_schema", written(schema or parse_schema(grammar.source)))
-
-    def _find(self, text: str) -> int | None:
-        return self._vocabulary.find(text)
+        return f"start: %json {json.dumps(written(schema or parse_schema(grammar.source)))}"
 
     @cached_property
     def _vocabulary(self) -> Vocabulary:
@@ -159,12 +164,3 @@ class _Wrapper:
 
     def __call__(self, text: str) -> list[int]:
         return self._encode(text.encode())
-
-
-def _choice(source: str) -> str:
-    texts = " | ".join(json.dumps(text, ensure_ascii=False) for text in json.loads(source))
-    return f"start: TEXT\nTEXT: {texts}"
-
-
-def _wrapped(kind: str, grammar: object) -> str:
-    return json.dumps({"grammars": [{kind: grammar}]}, ensure_ascii=False)

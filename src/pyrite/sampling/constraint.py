@@ -65,10 +65,6 @@ class Constraint:
         """How many of the tokens, from the first on, may come next in this order."""
         return self._matcher.validate_tokens(list(token_ids))
 
-    def forced_tokens(self) -> list[int]:
-        """Tokens that are the only ones that may come next, as the tokenizer would cut them."""
-        return self._matcher.compute_ff_tokens()
-
     def _error(self, reason: str) -> ParameterError:
         return ParameterError(self._name, shortened(reason), "a grammar that can be followed")
 

@@ -21,6 +21,8 @@ from pyrite.sampling.pattern import check_pattern
 
 NAME = "json_schema"
 
+MAX_EXACT = 2**53  # as large as a whole number may be and every reader of JSON agrees on it
+
 # Where schemas lie in a schema.
 SCHEMAS = ("additionalProperties", "additionalItems", "contains", "not", "if", "then", "else")
 LISTS = ("prefixItems", "allOf", "anyOf", "oneOf")
@@ -108,10 +110,21 @@ def _check_node(schema: dict[str, Any]) -> None:
         if isinstance(least, (int, float)) and least > MAX_MINIMUM:
             raise ParameterError(NAME, {key: least}, f"a schema whose {key} is <= {MAX_MINIMUM}")
     _check_count(schema, "enum", MAX_ENUM_VALUES)
+    _check_exact([schema.get("enum"), schema.get("const")])
     _check_count(schema, "properties", MAX_PROPERTIES)
     for pattern in (schema.get("pattern"), *_keys(schema.get("patternProperties"))):
         if isinstance(pattern, str):
             check_pattern(NAME, pattern)
+
+
+def _check_exact(value: Any) -> None:
+    """Of numbers that are to be written as they are: the compiler rounds what is larger."""
+    found = [value]
+    while found:
+        one = found.pop()
+        if isinstance(one, (int, float)) and abs(one) > MAX_EXACT:
+            raise ParameterError(NAME, one, f"numbers of at most {MAX_EXACT} in 'enum' and 'const'")
+        found += one.values() if isinstance(one, dict) else one if isinstance(one, list) else []
 
 
 def _check_count(schema: dict[str, Any], key: str, most: int) -> None:
@@ -133,7 +146,7 @@ def _refuse_constant(name: str) -> Any:
 
 
 def _integer(digits: str) -> int:
-    """JSON sets no bound; beyond 64 bits the compiler would round."""
+    """JSON sets no bound; beyond 64 bits the compiler fails."""
     if len(digits) > 20 or not -(2**63) <= int(digits) < 2**64:
         raise ValueError(f"{digits[:24]} is beyond 64 bits")
     return int(digits)
