@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 KEPT = 64  # compiled grammars
 ROW_ITEMS = 20_000  # of the parser: an object of 1000 optional properties takes 4007
 LEXER_STATES = 50_000  # 1 to 2 kB each
+LEXER_FUEL = 500_000  # to lay out all terminals: about half a second
 
 # Without it each mask would spell out the whole text that can only follow, which in a grammar that
 # never ends is as much as memory holds.
@@ -136,7 +137,10 @@ class GrammarCompiler:
         from llguidance import LLParserLimits
 
         return LLParserLimits(
-            max_items_in_row=ROW_ITEMS, max_lexer_states=LEXER_STATES, verbose_errors=False
+            max_items_in_row=ROW_ITEMS,
+            max_lexer_states=LEXER_STATES,
+            initial_lexer_fuel=LEXER_FUEL,
+            verbose_errors=False,
         )
 
     @cached_property
