@@ -67,13 +67,17 @@ async def serve() -> None:
     config = uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off", ws="none")
     server = uvicorn.Server(config)
     listener = listen("127.0.0.1", 0)
-    print(url_of(listener), flush=True)
+
+    async def tell_url() -> None:
+        while not server.started:
+            await asyncio.sleep(0.01)
+        print(url_of(listener), flush=True)
 
     async def end_with_input() -> None:
         await asyncio.to_thread(sys.stdin.read)
         server.should_exit = True
 
-    await asyncio.gather(server.serve(sockets=[listener]), end_with_input())
+    await asyncio.gather(server.serve(sockets=[listener]), tell_url(), end_with_input())
 
 
 if __name__ == "__main__":
