@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 import servers
-from processes import Sample, sample
+from processes import Sample, processor_seconds, sample
 from pyrite.cli.load.drive import Pace, drive
 from pyrite.cli.load.http import (
     Address,
@@ -103,6 +103,7 @@ async def streams(
     fields = {"ignore_eos": True, "temperature": 0}
     target = Target(parse_url(server.url), "tiny", "completions", fields=fields)
     requests = [target.encode_stream(PROMPT, tokens)] * count
+    spent = processor_seconds(server.pid)
     most = asyncio.ensure_future(watch(server, before))
     run = await drive(target.address, requests, Pace(concurrency=count), limit_seconds=limit)
     most.cancel()
@@ -113,6 +114,8 @@ async def streams(
     print(f"           {summary.first_fault or each(before, held, count)}")
     print(f"           {summary.output_tokens_per_second:.0f} tokens/s in {summary.seconds:.1f} s")
     print(f"           first token {shown(summary.first_token)}; gap {shown(summary.gap)}")
+    spent = (processor_seconds(server.pid) - spent) / max(1, summary.output_tokens)
+    print(f"           HTTP took {spent * 1e6:.0f} us of processor a token")
     print(f"           this client took {summary.client_core_share:.0%} of a core")
     return lost
 
