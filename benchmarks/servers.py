@@ -77,7 +77,8 @@ def vllm(program: Path, folder: Path, *, threads: int, context: int, dtype: str)
 
 def transformers(python: Path, folder: Path, *, threads: int, dtype: str) -> Command:
     script = Path(__file__).with_name("transformers_server.py")
-    words = [str(python), str(script), str(folder), "--port", "{port}"]
+    # -P: beside the script lies kernels.py, which transformers would take for a package it wants
+    words = [str(python), "-P", str(script), str(folder), "--port", "{port}"]
     words += ["--threads", str(threads), "--dtype", dtype]
     return Command("transformers", words, torch_limits())
 
