@@ -30,7 +30,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "benchmarks"))
+sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
 from soak_requests import KINDS, Client, Reply
 
@@ -198,6 +198,7 @@ def main() -> int:
     )
     parser.add_argument("--clients", type=int, default=16)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--context", type=int, default=512)
     parser.add_argument("--kv-bytes", type=int, default=24 << 20)
     parser.add_argument("--drift", type=float, default=0.1, help="of the p99 that may be")
     parser.add_argument("--seed", type=int, default=0)
@@ -206,7 +207,7 @@ def main() -> int:
     command = servers.ours(
         path if path.exists() else hub.resolve(options.model),
         threads=options.threads,
-        context=512,
+        context=options.context,
         more=["--kv-bytes", str(options.kv_bytes), "--alias", "*"],
     )
     print(f"soak: {json.dumps(vars(options))}", flush=True)

@@ -50,6 +50,7 @@ class Client:
 
     address: Address
     dice: random.Random
+    model: str = "soak"
     connection: Connection | None = None
     seconds: list[tuple[float, float]] = field(default_factory=list)  # (when, how long)
 
@@ -67,7 +68,7 @@ class Client:
         system = [{"role": "system", "content": SHARED}] if shared else []
         question = {"role": "user", "content": self.words(self.dice.randint(3, 60))}
         return {
-            "model": "soak",
+            "model": self.model,
             "messages": [*system, question],
             "max_tokens": tokens,
             "temperature": self.dice.choice([0, 0.8]),
