@@ -100,6 +100,7 @@ def run(options: argparse.Namespace) -> int:
         threads=options.threads,
         precision=options.precision,
         backend=options.backend,
+        kv_type=options.kv_type,
         max_batch_tokens=options.max_batch_tokens,
         kv_bytes=options.kv_bytes,
         speculation=options.speculation,
