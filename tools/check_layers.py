@@ -25,7 +25,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("backends",),
     ("sequence", "continuation", "steptimes"),
     ("shares",),
-    ("scheduler",),
+    ("scheduler", "keeper", "identity"),
     ("assembly", "grammars", "speculation"),
     ("engine",),
     ("driver", "loading", "logits", "completion"),

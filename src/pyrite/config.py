@@ -15,7 +15,8 @@ from pyrite.errors import ParameterError
 BACKENDS = ("cpu", "reference")
 PRECISIONS = ("default", "fast")
 KV_TYPES = ("f16", "q8")
-LARGEST = {"kv_bytes": 2**62, "threads": 1024}  # of the others: what 32 bits hold
+# Of the others: what 32 bits hold.
+LARGEST = {"kv_bytes": 2**62, "kv_store_bytes": 2**62, "threads": 1024}
 
 
 def cache_home(environment: Mapping[str, str] | None = None) -> Path:
@@ -47,6 +48,7 @@ class Settings:
     prefill_chunk: int = 128  # of them for prompts, in a step that streams are part of
     prefix_cache: bool = True  # find what was computed for the beginning of an earlier prompt
     speculation: str = "ngram"  # or "off", or the path or name of a draft model
+    kv_store_bytes: int | None = None  # of disk, for pages that outlive the process; None: none
     threads: int | None = None
     precision: str = "default"  # "default": at least 15 bits of activation; "fast": 8
     backend: str = "cpu"
@@ -54,7 +56,7 @@ class Settings:
     cache: Path = field(default_factory=cache_home)
 
     def __post_init__(self) -> None:
-        for name in ("context", "kv_pages", "kv_bytes", "threads"):
+        for name in ("context", "kv_pages", "kv_bytes", "kv_store_bytes", "threads"):
             _check_count(name, getattr(self, name), optional=True)
         for name in ("max_batch_tokens", "prefill_chunk"):
             _check_count(name, getattr(self, name), optional=False)

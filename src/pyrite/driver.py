@@ -77,6 +77,8 @@ class Driver:
         if os.getpid() != self._process:
             return
         with self._lock:
+            if not self._closed:
+                self.engine.close()
             self._closed = True
             self._inboxes.clear()
 

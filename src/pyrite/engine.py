@@ -17,6 +17,7 @@ from pyrite.backends.base import Runner
 from pyrite.continuation import Continuation, merged
 from pyrite.errors import ParameterError
 from pyrite.grammars import WaitingRoom
+from pyrite.keeper import Keeper
 from pyrite.kv.cache import PageCache, PageTable
 from pyrite.kv.pages import PagePool
 from pyrite.request import Delta, EngineStats, Request
@@ -36,7 +37,7 @@ class Engine:
 
     The runner's pages must hold at least one request of `context_length` tokens. `window`: the
     positions that some layer sees, 0 for all. `fingerprint` names the model and how it computes.
-    `speculation`: none by default.
+    `speculation`: none by default. `keeper` lets pages outlive the process.
     """
 
     def __init__(
@@ -51,6 +52,7 @@ class Engine:
         window: int = 0,
         fingerprint: str = "",
         speculation: Speculation | None = None,
+        keeper: Keeper | None = None,
     ) -> None:
         self.runner = runner
         self.tokenizer = tokenizer
@@ -62,7 +64,9 @@ class Engine:
             step_tokens=runner.max_tokens,
             fingerprint=fingerprint,
             is_on=prefix_cache,
+            keeper=keeper,
         )
+        self._keeper = keeper
         self.scheduler = Scheduler(cache, policy or Policy(runner.max_tokens))
         self._sampler = BatchSampler()
         self._speculation = speculation or Speculation()
@@ -118,7 +122,14 @@ class Engine:
         slices = self.scheduler.schedule()
         self.scheduler.cache.run_copies(self.runner.copy_page)
         deltas = self._advance(slices)
+        if self._keeper is not None:
+            self._keeper.step()
         return refused + [delta for delta in deltas if delta is not None]
+
+    def close(self) -> None:
+        """Writes what is still to be kept, for a short time. No step follows."""
+        if self._keeper is not None:
+            self._keeper.close()
 
     def stats(self) -> EngineStats:
         """Cheap enough to be asked after every step."""

@@ -56,6 +56,7 @@ def load(
     kv_pages: int | None = None,
     kv_bytes: int | None = None,
     kv_type: str = "f16",
+    kv_store_bytes: int | None = None,
     max_batch_tokens: int = 512,
     speculation: str | Path = "ngram",
 ) -> Model:
@@ -73,6 +74,8 @@ def load(
     `speculation`: how next tokens are guessed, to be verified several in one step: "ngram" from
     what followed the same tokens before, or by a draft model of the same vocabulary, given by its
     path or name; "off" guesses nothing. Answers are the same, guessed or not.
+    `kv_store_bytes`: disk in Pyrite's cache for pages of long prompts, which are read again by the
+    next load of the model; by default none.
 
     Raises ModelError, FetchError, CapacityError, BackendError, ParameterError.
     """
@@ -84,6 +87,7 @@ def load(
         kv_pages=kv_pages,
         kv_bytes=kv_bytes,
         kv_type=kv_type,
+        kv_store_bytes=kv_store_bytes,
         max_batch_tokens=max_batch_tokens,
         speculation=str(speculation),
     )

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from pyrite.backends.base import PAGE_TOKENS, Backend
+from pyrite.backends.base import PAGE_TOKENS, Backend, Runner
 from pyrite.config import Settings
 from pyrite.cores import Threads, choose_threads
 from pyrite.engine import Engine
@@ -20,7 +20,10 @@ from pyrite.errors import ParameterError
 from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
 from pyrite.formats.vocabulary import require_tokenizer
 from pyrite.graph.plan import Plan
+from pyrite.identity import identity
+from pyrite.keeper import Keeper
 from pyrite.kv.pages import pages_for
+from pyrite.kv.store import PageStore
 from pyrite.memory import available_bytes
 from pyrite.models.estimate import estimate_memory, kv_bytes_per_token, require_memory
 from pyrite.models.registry import build_plan
@@ -76,6 +79,8 @@ def load_engine(path: Path, settings: Settings) -> Loaded:
         precision=settings.precision,
         kv_type=settings.kv_type,
     )
+    keeper = make_keeper(runner, settings)
+    named = keeper is not None  # within one process every page is of one model
     engine = Engine(
         runner,
         tokenizer,
@@ -85,8 +90,17 @@ def load_engine(path: Path, settings: Settings) -> Loaded:
         prefix_cache=settings.prefix_cache,
         window=plan.window,
         speculation=Speculation(None if settings.speculation == "off" else Repetition()),
+        fingerprint=identity(checkpoint, plan, tokenizer, runner, settings) if named else "",
+        keeper=keeper,
     )
     return Loaded(checkpoint, plan, tokenizer, settings, threads, engine, backend)
+
+
+def make_keeper(runner: Runner, settings: Settings) -> Keeper | None:
+    """None where pages do not outlive the process."""
+    if settings.kv_store_bytes is None or not settings.prefix_cache:
+        return None
+    return Keeper(runner, PageStore(settings.cache / "kv", settings.kv_store_bytes))
 
 
 def make_tokenizer(checkpoint: Checkpoint, plan: Plan) -> Tokenizer:

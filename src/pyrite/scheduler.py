@@ -20,7 +20,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from pyrite.errors import CapacityError
-from pyrite.kv.cache import Found, PageCache
+from pyrite.kv.cache import Found, Keeper, PageCache
 from pyrite.kv.pages import PAGE_TOKENS, pages_for
 from pyrite.sequence import Sequence, Slice
 from pyrite.shares import Queues, Shares
@@ -89,14 +89,15 @@ class Scheduler:
         """The slices of the next step, with pages for their tokens; empty when there is no work."""
         self._num_steps += 1
         self.running.sort(key=self._order)
-        step = _Step(self.policy.max_batch_tokens)
+        step = _Step(self.policy.max_batch_tokens, self.cache.keeper)
         for sequence in self.running.copy():
             if sequence.num_behind == 1 and sequence.is_running:  # else: preempted meanwhile
                 self._extend(sequence, step)
         if step.slices:
             step.budget = min(step.budget, self.policy.prefill_chunk)
         self._catch_up(step)
-        assert step.slices or not self.has_work or self.cache.has_copies, "nothing scheduled"
+        is_idle = not (step.slices or self.cache.has_copies or step.has_read)
+        assert not (is_idle and self.has_work), "work, and nothing scheduled"
         return step.slices
 
     def commit(self, work: Slice, num_sampled: int) -> None:
@@ -110,13 +111,10 @@ class Scheduler:
         self.num_computed_tokens += work.num_tokens
         sequence.num_tokens += num_sampled
         assert sequence.num_computed_tokens <= sequence.num_tokens <= sequence.max_length, sequence
-        num_published = len(sequence.table.entries)
-        self.cache.commit(sequence.table, sequence.num_computed_tokens)
-        table = sequence.table
-        if not table.is_published:
-            self._stop_leading(sequence, num_published)
-        elif len(table.entries) > num_published:
-            self._stop_leading(sequence, num_published, len(table.entries))
+        self._publish(sequence)
+        if num_sampled and not sequence.is_offered:
+            sequence.is_offered = True
+            self.cache.offer(sequence.table, sequence.num_tokens - num_sampled)
 
     def check(self) -> None:
         """Asserts what holds between any two steps."""
@@ -132,6 +130,16 @@ class Scheduler:
         assert all(leader.is_running for leader in self._leaders.values()), "a leader is gone"
         self.waiting.check()
         self._shares.check(sequence.tenant for sequence in [*self.running, *self.waiting])
+
+    def _publish(self, sequence: Sequence) -> None:
+        """Makes its computed pages known."""
+        num_published = len(sequence.table.entries)
+        self.cache.commit(sequence.table, sequence.num_computed_tokens)
+        table = sequence.table
+        if not table.is_published:
+            self._stop_leading(sequence, num_published)
+        elif len(table.entries) > num_published:
+            self._stop_leading(sequence, num_published, len(table.entries))
 
     def _catch_up(self, step: _Step) -> None:
         """Slices for those that are further behind, running or not, by turns."""
@@ -178,12 +186,36 @@ class Scheduler:
 
     def _extend(self, sequence: Sequence, step: _Step) -> None:
         """Adds a slice for the sequence if the budget and the pages allow one."""
+        if sequence.num_behind > PAGE_TOKENS and not self._restore(sequence, step):
+            return
         room = min(step.budget, step.scored_budget) if sequence.scores_prompt else step.budget
         count = min(sequence.num_behind, room)
         if count > 0 and self._grow(sequence, sequence.num_computed_tokens + count, step):
             step.add(Slice(sequence, count, self._granted_drafts(sequence, count, step)))
             sequence.advanced_at = self._num_steps
             self._shares.charge(sequence.tenant, count)
+
+    def _restore(self, sequence: Sequence, step: _Step) -> bool:
+        """Reads what is kept of its next pages; False: there is more of it for the next step."""
+        if self.cache.keeper is None or sequence.scores_prompt:
+            return True
+        table = sequence.table
+        known = (sequence.num_computed_tokens, sequence.num_tokens)
+        count = self.cache.restore(table, *known, step.num_readable)
+        if count:
+            step.num_readable -= count
+            step.has_read = True
+            sequence.advanced_at = self._num_steps
+            self._count_found(sequence, count * PAGE_TOKENS)
+            self._publish(sequence)
+        known = (sequence.num_computed_tokens, sequence.num_tokens)
+        return step.num_readable > 0 or not self.cache.may_restore(table, *known)
+
+    def _count_found(self, sequence: Sequence, num_tokens: int) -> None:
+        sequence.num_computed_tokens += num_tokens
+        if not sequence.is_offered:  # else: preempted, and its own prompt is read again
+            sequence.num_cached_tokens += num_tokens
+            self.num_found_tokens += num_tokens
 
     def _granted_drafts(self, sequence: Sequence, count: int, step: _Step) -> int:
         """As many of its drafts as budget and pages have room for; none is preempted for them."""
@@ -293,12 +325,14 @@ class Scheduler:
 class _Step:
     """The slices of a step while it is being scheduled, and the tokens left in its budget."""
 
-    def __init__(self, budget: int) -> None:
+    def __init__(self, budget: int, keeper: Keeper | None) -> None:
         self.slices: list[Slice] = []
         self.scheduled: set[int] = set()  # id() of their sequences
         self.tried: set[int] = set()  # id() of those that had their turn, with or without a slice
         self.budget = budget
         self.scored_budget = SCORED_TOKENS
+        self.num_readable = keeper.step_pages if keeper else 0  # pages that are kept on disk
+        self.has_read = False
 
     def add(self, work: Slice) -> None:
         self.slices.append(work)

@@ -25,8 +25,9 @@ class Sequence:
     advanced_at: int = 0  # the step that computed its last slice
     is_running: bool = False
     was_admitted: bool = False  # once at least
+    is_offered: bool = False  # its prompt's pages, to be kept
     num_computed_tokens: int = 0  # whose keys and values are in its pages
-    num_cached_tokens: int = 0  # of the prompt, found in the prefix index when it was admitted
+    num_cached_tokens: int = 0  # of the prompt, found when it was admitted, or read from disk after
     parting: Parting | None = None  # of the prompt and what was cached then
 
     @property

@@ -18,6 +18,8 @@ from pyrite.server import limits
 from pyrite.server.keys import Key, plain_keys, read_keys
 from pyrite.server.settings import ServerSettings
 
+KV_STORE_BYTES = 1 << 30
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", nargs="?", default=DEFAULT_MODEL)
@@ -76,6 +78,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument("--max-batch-tokens", type=int, default=512, help="tokens of a step (512)")
     group.add_argument("--kv-bytes", type=int, help="memory for keys and values of all requests")
+    group.add_argument(
+        "--kv-store-bytes",
+        type=int,
+        default=KV_STORE_BYTES,
+        metavar="N",
+        help="disk for pages of prompts, found again after a restart; 0: none (1 GiB)",
+    )
     shared.add_loading(parser)
 
 
@@ -104,6 +113,7 @@ def run(options: argparse.Namespace) -> int:
         max_batch_tokens=options.max_batch_tokens,
         kv_bytes=options.kv_bytes,
         speculation=options.speculation,
+        kv_store_bytes=options.kv_store_bytes or None,
     )
     path = find_model(options.model, this_terminal())
 

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import Protocol
 
 from pyrite.kv.keys import page_key
 from pyrite.kv.pages import PAGE_TOKENS, PagePool, pages_for
@@ -63,6 +64,22 @@ class Parting:
     prompt_ids: tuple[int, ...]
 
 
+class Keeper(Protocol):
+    """Where pages outlive the pool."""
+
+    step_pages: int  # that one step may read
+
+    def has(self, key: bytes) -> bool: ...
+
+    def restore(self, key: bytes, token_ids: Sequence[int], depth: int, page: int) -> bool:
+        """Fills a page of the pool, which nobody reads yet; False when it cannot be had."""
+        ...
+
+    def offer(self, entries: Sequence[CachedPage]) -> None:
+        """Pages that may be worth keeping, from the first one on."""
+        ...
+
+
 class PageCache:
     """`window`: positions that some layer sees, 0 for all; a table grows by `step_tokens` at most
     before the pages outside of it are given back. `fingerprint` names what computes the pages."""
@@ -75,8 +92,10 @@ class PageCache:
         step_tokens: int = 1,
         fingerprint: str = "",
         is_on: bool = True,
+        keeper: Keeper | None = None,
     ) -> None:
         self.pool = pool
+        self.keeper = keeper if is_on else None
         self.index = PrefixIndex(pool, fingerprint)
         self.window = window
         self.is_on = is_on
@@ -111,7 +130,7 @@ class PageCache:
         parent = entries[-1] if entries else self.index.root(table.namespace)
         rest = table.token_ids[len(entries) * PAGE_TOKENS : num_tokens - 1][:PAGE_TOKENS]
         partial, common = self.index.nearest(parent, rest)
-        if common < LEAST_COPIED:
+        if common < LEAST_COPIED or self._is_kept(table, len(entries), num_tokens):
             return Found(tuple(entries))
         return Found(tuple(entries), partial, common)
 
@@ -171,6 +190,36 @@ class PageCache:
         table.pages += taken
         table.version += 1
         return True
+
+    def restore(self, table: PageTable, num_computed: int, num_tokens: int, most: int) -> int:
+        """Reads what is kept of a table's next pages, `most` at most; gives how many it read.
+
+        None of them holds the last of `num_tokens`. They are to be committed.
+        """
+        if not self.may_restore(table, num_computed, num_tokens):
+            return 0
+        assert self.keeper is not None
+        first = number = num_computed // PAGE_TOKENS
+        while number < first + most and self._is_kept(table, number, num_tokens):
+            if not self.grow(table, (number + 1) * PAGE_TOKENS):
+                break
+            key, tokens = table.keys[number], _tokens_of(table, number)
+            if not self.keeper.restore(key, tokens, number, table.pages[number]):
+                break
+            number += 1
+        return number - first
+
+    def may_restore(self, table: PageTable, num_computed: int, num_tokens: int) -> bool:
+        """Whether the page after the computed ones is kept, and would be found by others."""
+        number, rest = divmod(num_computed, PAGE_TOKENS)
+        if rest or not table.is_published or len(table.entries) != number:
+            return False
+        return self._is_kept(table, number, num_tokens)
+
+    def offer(self, table: PageTable, num_tokens: int) -> None:
+        """The first `num_tokens` tokens are a prompt, and were computed without fault."""
+        if self.keeper is not None:
+            self.keeper.offer(table.entries[: num_tokens // PAGE_TOKENS])
 
     def commit(self, table: PageTable, num_computed: int) -> None:
         """The first `num_computed` tokens have their keys and values in the pages."""
@@ -241,6 +290,11 @@ class PageCache:
             entries.append(found)
             parent = found
         return entries
+
+    def _is_kept(self, table: PageTable, number: int, num_tokens: int) -> bool:
+        if self.keeper is None or number >= (num_tokens - 1) // PAGE_TOKENS:
+            return False
+        return self.keeper.has(self.keys(table, number + 1)[number])
 
     def _copy(self, table: PageTable, source: CachedPage) -> bool:
         """Adds a page that will be a copy; False when there is none to spare for it."""

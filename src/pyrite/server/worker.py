@@ -169,7 +169,10 @@ def main(descriptor: int) -> None:
             if loaded is not None:
                 gc.collect()
                 gc.freeze()
-                Worker(pipe, loaded.engine, partial(Embedder, loaded)).run()
+                try:
+                    Worker(pipe, loaded.engine, partial(Embedder, loaded)).run()
+                finally:
+                    loaded.engine.close()
         except (EOFError, ConnectionError):
             pass
         finally:

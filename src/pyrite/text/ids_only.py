@@ -37,6 +37,10 @@ class IdsOnly(Tokenizer):
     def eos_ids(self) -> tuple[int, ...]:
         return self._eos_ids
 
+    @cached_property
+    def fingerprint(self) -> str:
+        return f"{self._size} ids, ended by {self._eos_ids}"
+
     def control_id(self, name: str) -> None:
         return None
 

@@ -1,0 +1,169 @@
+"""Keeps pages of prompts on disk and puts them back: between a runner's pages and a `PageStore`.
+
+Reading is part of a step, and bounded by `step_pages`. Writing is not: a step copies as many pages
+at most, and a thread of its own writes the copies. What is written is bounded too, for disks wear:
+a page of a prompt that was seen for the first time is written while more than half of a budget is
+left, one that came again while any of it is. The budget is a quarter of the store's limit at first,
+and the whole limit for each hour after.
+
+A disk that refuses (full, read-only, another's) ends the writing with one warning, and no request.
+Knows no request and no HTTP.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict, deque
+from collections.abc import Sequence
+from queue import Full, Queue
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite.backends.base import Runner
+from pyrite.kv.prefix import CachedPage
+from pyrite.kv.store import Name, PageStore
+
+LEAST_PAGES = 2  # of a prompt, to be kept: less is computed soon enough
+STEP_BYTES = 16 << 20  # read in a step at most, and copied in one
+QUEUE_BYTES = 64 << 20  # copied, and not yet written
+REMEMBERED = 1 << 16  # keys of pages that were offered or written
+CLOSE_SECONDS = 2.0
+HOUR = 3600.0
+
+log = logging.getLogger(__name__)
+
+
+class WriteBudget:
+    """Bytes that may be written: `burst` at once, and `per_second` after."""
+
+    def __init__(self, burst: float, per_second: float) -> None:
+        self.burst = burst
+        self.per_second = per_second
+        self._left = burst
+        self._at = time.monotonic()
+
+    def take(self, num_bytes: int, *, reserve: float) -> bool:
+        """False when less than the share `reserve` of the burst would be left."""
+        now = time.monotonic()
+        self._left = min(self.burst, self._left + (now - self._at) * self.per_second)
+        self._at = now
+        if self._left - num_bytes < reserve * self.burst:
+            return False
+        self._left -= num_bytes
+        return True
+
+
+class Keeper:
+    """One thread at a time uses it: the engine's. Close it, and what is still to be written is."""
+
+    def __init__(self, runner: Runner, store: PageStore) -> None:
+        self.step_pages = max(1, STEP_BYTES // runner.page_bytes)
+        self.num_restored = 0  # pages, since the start
+        self.num_written = 0
+        self._runner = runner
+        self._store = store
+        self._budget = WriteBudget(store.limit_bytes / 4, store.limit_bytes / HOUR)
+        self._offered: deque[tuple[CachedPage, int, bool]] = deque(maxlen=4096)
+        self._seen: OrderedDict[bytes, bool] = OrderedDict()  # key -> whether it was written
+        self._copies: Queue[tuple[Name, NDArray[np.uint8]] | None] = Queue(
+            max(1, QUEUE_BYTES // runner.page_bytes)
+        )
+        self._writer: threading.Thread | None = None
+        self._writes = True
+
+    def has(self, key: bytes) -> bool:
+        return self._store.has(key)
+
+    def restore(self, key: bytes, token_ids: Sequence[int], depth: int, page: int) -> bool:
+        """Fills a page of the runner; False when there is none on disk, or it is damaged."""
+        found = self._store.get(Name(key, token_ids, depth), self._runner.page_bytes)
+        if found is None:
+            self._seen.pop(key, None)
+            return False
+        self._runner.write_page(page, np.frombuffer(found, np.uint8))
+        self._remember(key, written=True)
+        self.num_restored += 1
+        return True
+
+    def offer(self, entries: Sequence[CachedPage]) -> None:
+        """The first pages of a prompt that was computed without fault."""
+        if not self._writes or len(entries) < LEAST_PAGES:
+            return
+        for depth, entry in enumerate(entries):
+            known = self._seen.get(entry.key)
+            self._remember(entry.key, written=bool(known))
+            if not known:
+                self._offered.append((entry, depth, known is False))
+
+    def step(self) -> None:
+        """Copies some of the pages that were offered, for the thread that writes them."""
+        for _ in range(self.step_pages):
+            if not self._offered or not self._copy(*self._offered[0]):
+                return
+            self._offered.popleft()
+
+    def close(self, seconds: float = CLOSE_SECONDS) -> None:
+        """Waits so long for what is still to be written, and for no more."""
+        deadline = time.monotonic() + seconds
+        while self._offered and self._writes and time.monotonic() < deadline:
+            self.step()
+            time.sleep(0.001)
+        self._offered.clear()
+        if self._writer is not None:
+            try:
+                self._copies.put(None, timeout=max(0.0, deadline - time.monotonic()))
+            except Full:
+                self._writes = False
+            self._writer.join(max(0.0, deadline - time.monotonic()))
+
+    def _copy(self, entry: CachedPage, depth: int, is_again: bool) -> bool:
+        """False when there is no room for a copy now."""
+        if not entry.is_indexed or self._seen.get(entry.key) or not self._writes:
+            return True
+        if self._copies.full():
+            return False
+        if self._store.has(entry.key):
+            self._remember(entry.key, written=True)
+            return True
+        if not self._budget.take(self._runner.page_bytes, reserve=0.0 if is_again else 0.5):
+            return True
+        copy = np.empty(self._runner.page_bytes, np.uint8)
+        self._runner.read_page(entry.page, copy)
+        self._remember(entry.key, written=True)
+        self._copies.put_nowait((Name(entry.key, entry.tokens, depth), copy))
+        self._start_writer()
+        return True
+
+    def _start_writer(self) -> None:
+        if self._writer is not None:
+            return
+        self._writer = threading.Thread(target=self._write_copies, name="keeper", daemon=True)
+        try:
+            self._writer.start()
+        except RuntimeError as error:
+            self._writer = None
+            self._stop_writing(error)
+
+    def _write_copies(self) -> None:
+        """The writer's thread."""
+        while (one := self._copies.get()) is not None:
+            if not self._writes:
+                continue
+            try:
+                self._store.put(one[0], one[1].data)
+                self.num_written += 1
+            except OSError as error:
+                self._stop_writing(error)
+
+    def _stop_writing(self, error: Exception) -> None:
+        self._writes = False
+        log.warning("pages of prompts are not kept on disk any more: %s", error)
+
+    def _remember(self, key: bytes, *, written: bool) -> None:
+        self._seen[key] = written
+        self._seen.move_to_end(key)
+        if len(self._seen) > REMEMBERED:
+            self._seen.popitem(last=False)
