@@ -131,8 +131,12 @@ def run_worker(pipe: Pipe, engine: Engine) -> None:
 
 @contextlib.contextmanager
 def file_server(model: Path, *options: str, env: dict[str, str] | None = None) -> Iterator[Served]:
-    """`pyrite serve` as a process, on any free port; ended when the block ends."""
-    command = [sys.executable, "-m", "pyrite", "serve", str(model), "--port", "0", *options]
+    """`pyrite serve` as a process, on any free port; ended when the block ends.
+
+    Nothing is kept from one run to the next, unless `options` say so.
+    """
+    fixed = ("--port", "0", "--kv-store-bytes", "0")
+    command = [sys.executable, "-m", "pyrite", "serve", str(model), *fixed, *options]
     process = subprocess.Popen(
         command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ, **(env or {})}
     )
