@@ -6,7 +6,9 @@ from pathlib import Path
 
 from tests.server.harness import Served, file_server
 
-SYSTEM = "You are a helpful assistant. Answer in short sentences, and say what you do not know. " * 2
+SYSTEM = (
+    "You are a helpful assistant. Answer in short sentences, and say what you do not know. " * 2
+)
 
 
 def complete(server: Served, prompt: str) -> tuple[str, int]:
