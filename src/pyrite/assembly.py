@@ -5,15 +5,17 @@ Knows slices and continuations; nothing of why the scheduler cut them so.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from pyrite.backends.base import Batch
 from pyrite.continuation import Continuation
 from pyrite.sequence import Slice
+
+WIDER_BY = 16  # pages, at least, when the longest sequence outgrows the tables
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,39 +31,61 @@ class Rows:
     drawn: range
 
 
-def assemble(
-    slices: Sequence[Slice], continuations: Sequence[Continuation]
-) -> tuple[Batch, list[Rows]]:
-    """`continuations` are the requests of the slices."""
-    pairs = list(zip(slices, continuations, strict=True))
-    spans = [_span(work) for work in slices]
-    ends = list(itertools.accumulate(len(span) for span in spans))
-    width = max(len(work.sequence.pages) for work in slices)
-    tables = np.full((len(slices), width), -1, dtype=np.int32)  # (sequences, pages)
-    for table, work in zip(tables, slices, strict=True):
-        table[: len(work.sequence.pages)] = work.sequence.pages
-    token_ids = [token_id for pair in pairs for token_id in _token_ids(*pair)]
-    wanted = [_wanted(*pair) for pair in pairs]  # positions
-    shifts = [end - span.stop for end, span in zip(ends, spans, strict=True)]
-    output_rows = [
-        position + shift
-        for ranges, shift in zip(wanted, shifts, strict=True)
-        for position in itertools.chain(*ranges)
-    ]
-    batch = Batch(
-        token_ids=np.array(token_ids, np.int32),
-        positions=np.concatenate(spans).astype(np.int32),
-        sequence_starts=np.array([0, *ends], np.int32),
-        page_tables=tables,
-        output_rows=np.array(output_rows, np.int32),
-    )
-    return batch, _owned(wanted)
+class Assembler:
+    """Makes batches. What a batch says of pages is true until the next one is made."""
 
+    def __init__(self) -> None:
+        self._tables = np.empty((0, 0), np.int32)  # (sequences, pages)
+        self._versions: list[int] = []  # of the page tables in the rows
 
-def _owned(wanted: list[tuple[range, range]]) -> list[Rows]:
-    edges = [0, *itertools.accumulate(len(part) for pair in wanted for part in pair)]
-    parts = [range(*pair) for pair in itertools.pairwise(edges)]
-    return [Rows(*pair) for pair in zip(parts[::2], parts[1::2], strict=True)]
+    def assemble(
+        self, slices: Sequence[Slice], continuations: Sequence[Continuation]
+    ) -> tuple[Batch, list[Rows]]:
+        """`continuations` are the requests of the slices."""
+        token_ids: list[int] = []
+        positions: list[int] = []
+        starts = [0]
+        output_rows: list[int] = []
+        rows = []
+        for work, continuation in zip(slices, continuations, strict=True):
+            first = len(output_rows)
+            span = _span(work)
+            output_rows += _scored(work, span, starts[-1], continuation)
+            middle = len(output_rows)
+            positions += span
+            token_ids += continuation.token_ids[span.start : span.start + work.num_tokens]
+            if work.num_drafts:
+                token_ids += continuation.drafts[: work.num_drafts]
+            starts.append(len(positions))
+            if work.reaches_end and not continuation.full:
+                output_rows += range(starts[-1] - 1 - work.num_drafts, starts[-1])
+            rows.append(Rows(range(first, middle), range(middle, len(output_rows))))
+        batch = Batch(
+            token_ids=np.array(token_ids, np.int32),
+            positions=np.array(positions, np.int32),
+            sequence_starts=np.array(starts, np.int32),
+            page_tables=self._page_tables(slices),
+            output_rows=np.array(output_rows, np.int32),
+        )
+        return batch, rows
+
+    def _page_tables(self, slices: Sequence[Slice]) -> NDArray[np.int32]:
+        """Rows are written only where they differ from the last step's. (sequences, pages)"""
+        self._fit(len(slices), max(len(work.sequence.pages) for work in slices))
+        for row, work in enumerate(slices):
+            table = work.sequence.table
+            if self._versions[row] != table.version:
+                self._versions[row] = table.version
+                self._tables[row, : len(table.pages)] = table.pages
+                self._tables[row, len(table.pages) :] = -1
+        return self._tables[: len(slices)]
+
+    def _fit(self, count: int, width: int) -> None:
+        rows, columns = self._tables.shape
+        if count > rows or width > columns:
+            shape = max(count, rows), max(width + WIDER_BY, columns)
+            self._tables = np.empty(shape, np.int32)
+            self._versions = [-1] * shape[0]
 
 
 def _span(work: Slice) -> range:
@@ -70,15 +94,10 @@ def _span(work: Slice) -> range:
     return range(start, start + work.num_tokens + work.num_drafts)
 
 
-def _token_ids(work: Slice, continuation: Continuation) -> list[int]:
-    start = work.sequence.num_computed_tokens
-    known = continuation.token_ids[start : start + work.num_tokens]
-    return known + continuation.drafts[: work.num_drafts]
-
-
-def _wanted(work: Slice, continuation: Continuation) -> tuple[range, range]:
-    """Positions whose logits score the prompt, and those to draw from."""
-    span = _span(work)
-    scored = continuation.prompt_scores.wanted(span.start, span.start + work.num_tokens)
-    draws = work.reaches_end and not continuation.full
-    return scored, range(span.stop - 1 - work.num_drafts if draws else span.stop, span.stop)
+def _scored(work: Slice, span: range, row: int, continuation: Continuation) -> range:
+    """Rows of the batch whose logits score the prompt; the slice begins at `row`."""
+    if not work.sequence.scores_prompt:
+        return range(0)
+    wanted = continuation.prompt_scores.wanted(span.start, span.start + work.num_tokens)
+    shift = row - span.start
+    return range(wanted.start + shift, wanted.stop + shift)

@@ -12,7 +12,7 @@ import time
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.assembly import assemble
+from pyrite.assembly import Assembler
 from pyrite.backends.base import Runner
 from pyrite.continuation import Continuation, merged
 from pyrite.errors import ParameterError
@@ -68,6 +68,7 @@ class Engine:
         )
         self._keeper = keeper
         self.scheduler = Scheduler(cache, policy or Policy(runner.max_tokens))
+        self._assembler = Assembler()
         self._sampler = BatchSampler()
         self._speculation = speculation or Speculation()
         self._masks = MaskTeam()
@@ -198,7 +199,7 @@ class Engine:
         The logits are the runner's, until it runs again.
         """
         continuations = [self._active[work.sequence.request_id][0] for work in slices]
-        batch, rows = assemble(slices, continuations)
+        batch, rows = self._assembler.assemble(slices, continuations)
         drawing = [(one, own) for one, own in zip(continuations, rows, strict=True) if own.drawn]
         with self._masks.start([one.constraint for one, _ in drawing]) as started:
             began = time.perf_counter()

@@ -59,6 +59,7 @@ def load(
     kv_store_bytes: int | None = None,
     max_batch_tokens: int = 512,
     speculation: str | Path = "ngram",
+    prefix_cache: bool = True,
 ) -> Model:
     """Loads a GGUF file, a folder of safetensors, or a model by its name.
 
@@ -69,7 +70,8 @@ def load(
     model's own, at most 8192, and less where memory is short. `threads`: by default one for each
     physical performance core that may be used. `precision`: "default" computes with at least 15
     bits of activation, "fast" with 8 except in the last layer and the head. `kv_pages` or
-    `kv_bytes`: memory for the keys and values of all requests; only what is used is taken.
+    `kv_bytes`: memory for the keys and values of all requests; only what is used is taken. With
+    `prefix_cache`, what they do not need keeps the beginnings of earlier prompts and answers.
     `kv_type`: "f16", or "q8" for 8 bits, which take about half the memory.
     `speculation`: how next tokens are guessed, to be verified several in one step: "ngram" from
     what followed the same tokens before, or by a draft model of the same vocabulary, given by its
@@ -90,6 +92,7 @@ def load(
         kv_store_bytes=kv_store_bytes,
         max_batch_tokens=max_batch_tokens,
         speculation=str(speculation),
+        prefix_cache=prefix_cache,
     )
     return Model(load_engine(find_model(model), settings))
 

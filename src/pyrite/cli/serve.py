@@ -77,6 +77,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--drain-seconds", type=float, default=30.0, help="that streams may take to end (30)"
     )
     group.add_argument("--max-batch-tokens", type=int, default=512, help="tokens of a step (512)")
+    group.add_argument(
+        "--prefill-chunk",
+        type=int,
+        default=96,
+        help="tokens of a step for prompts while others stream: more is sooner for the prompts, "
+        "and less smooth for the streams (96)",
+    )
+    group.add_argument(
+        "--no-prefix-cache", action="store_true", help="compute every prompt from its beginning"
+    )
     group.add_argument("--kv-bytes", type=int, help="memory for keys and values of all requests")
     group.add_argument(
         "--kv-store-bytes",
@@ -111,6 +121,8 @@ def run(options: argparse.Namespace) -> int:
         backend=options.backend,
         kv_type=options.kv_type,
         max_batch_tokens=options.max_batch_tokens,
+        prefill_chunk=options.prefill_chunk,
+        prefix_cache=not options.no_prefix_cache,
         kv_bytes=options.kv_bytes,
         speculation=options.speculation,
         kv_store_bytes=options.kv_store_bytes or None,

@@ -10,6 +10,7 @@ Knows token ids and numbers of pages: nothing of priorities, nor of what lies in
 
 from __future__ import annotations
 
+import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +22,7 @@ from pyrite.kv.prefix import CachedPage, PrefixIndex
 
 LEAST_COPIED = 4  # tokens: to compute fewer costs less than to copy their page
 SHOWN = 8  # tokens that tell where a prompt parts from a cached one
+_versions = itertools.count(1)
 
 
 @dataclass(slots=True, eq=False)
@@ -33,7 +35,7 @@ class PageTable:
     token_ids: Sequence[int] = ()
     namespace: str = ""
     pages: list[int] = field(default_factory=list)  # -1: outside of the window, given back
-    version: int = 0  # of `pages`: it differs whenever they do
+    version: int = 0  # of `pages`: no two tables, nor one that changed, have the same
     entries: list[CachedPage] = field(default_factory=list)  # of its first pages, those published
     keys: list[bytes] = field(default_factory=list)  # of its first full pages, those asked for
     num_dropped: int = 0  # pages at the front that are -1
@@ -172,7 +174,7 @@ class PageCache:
         self.index.hold(found.entries)
         table.entries = list(found.entries)
         table.pages = [entry.page for entry in found.entries]
-        table.version += 1
+        table.version = next(_versions)
         num_computed = len(table.pages) * PAGE_TOKENS
         self._slide(table, num_computed)
         if copies and found.partial is not None and self._copy(table, found.partial):
@@ -188,7 +190,7 @@ class PageCache:
         if taken is None:
             return False
         table.pages += taken
-        table.version += 1
+        table.version = next(_versions)
         return True
 
     def restore(self, table: PageTable, num_computed: int, num_tokens: int, most: int) -> int:
@@ -237,7 +239,7 @@ class PageCache:
         table.num_dropped = 0
         table.is_published = True
         table.next_key_at = -1
-        table.version += 1
+        table.version = next(_versions)
 
     def run_copies(self, copy_page: Callable[[int, int], None]) -> None:
         """Copies the pages that `adopt` promised, in order, before anything is computed."""
@@ -342,7 +344,7 @@ class PageCache:
             self.index.hold([entry])
             table.pages[number] = entry.page
             self.index.release([own])
-            table.version += 1
+            table.version = next(_versions)
 
     def _slide(self, table: PageTable, num_computed: int) -> None:
         """Gives back the pages that no layer sees from the next token on."""
@@ -351,7 +353,7 @@ class PageCache:
             self.index.release(table.pages[table.num_dropped : stop])
             table.pages[table.num_dropped : stop] = [-1] * (stop - table.num_dropped)
             table.num_dropped = stop
-            table.version += 1
+            table.version = next(_versions)
 
     def _num_out_of_sight(self, num_computed: int) -> int:
         if not self.window:
