@@ -211,6 +211,7 @@ def test_several_calls_of_llama() -> None:
         ("lfm2", "<|tool_call_start|>[f(a='\\x41\\U0001F600\\d', b=0x10)]<|tool_call_end|>", {"a": "A😀\\d", "b": 16}),
         ("olmo", "<function_calls>\nf(s='x')\n</function_calls>", {"s": "x"}),
         ("functiongemma", "<start_function_call>call:f{s:<escape>a,\"}<escape>,n:[1,{k:true}]}<end_function_call>", {"s": 'a,"}', "n": [1, {"k": True}]}),
+        ("gemma4", '<|tool_call>call:f{s:<|"|>a"b\\<|"|>,o:{k:[1,null]},"q":"x\\""}<tool_call|>', {"s": 'a"b\\', "o": {"k": [1, None]}, "q": 'x"'}),
         ("qwen-coder", "<tool_call>\n<function=f>\n<parameter=s>\n12\n</parameter>\n<parameter=n>\n12\n</parameter>\n<parameter=o>\n{\"a\": 1}\n</parameter>\n</function>\n</tool_call>", {"s": "12", "n": 12, "o": {"a": 1}}),
         ("glm", "<tool_call>f\n<arg_key>s</arg_key>\n<arg_value>true</arg_value>\n<arg_key>n</arg_key><arg_value>x</arg_value></tool_call>", {"s": "true", "n": "x"}),
         ("glm", "<tool_call>f</tool_call>", {}),

@@ -55,7 +55,7 @@ TOOLS = [
 
 # Where text is free, letters drawn one by one would never make a marker.
 SPELLED = (
-    *("<tool_call>", "<seed:tool_call>", "</parameter>", "</arg_value>", "<escape>"),
+    *("<tool_call>", "<seed:tool_call>", "</parameter>", "</arg_value>", "<escape>", '<|"|>'),
     *("</think>", "[/THINK]", "<|END_THINKING|>", "<|START_ACTION|>", "[TOOL_CALLS]"),
 )
 

@@ -10,7 +10,12 @@ that is a special token of the model stands as that token, so text that spells i
 
 Where arguments are no JSON, the schema of each one is kept to, and required ones come first; what
 relates several (`oneOf`, `additionalProperties`, ... of the whole) is not said by such a grammar,
-nor are a string's pattern and length where it stands as bare text. Knows no engine.
+nor are a string's pattern and length where it stands as bare text.
+
+Where the model is free to call and no tool is strict nothing is constrained. It would cost little
+(a mask of free text took 4 us over 49,000 tokens, the grammar of 30 tools 14 ms), but a family may
+be used to a layout of its calls that differs from this one in blanks or quotes, and the parser
+reads them all. Knows no engine.
 """
 
 from __future__ import annotations
@@ -18,6 +23,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from pyrite.errors import ParameterError
@@ -181,8 +187,8 @@ class _Writer:
             case PythonBody():
                 pairs = self._pairs(tool, lambda key, schema: f"{_text(key + '=')} {_json(schema)}")
                 return f"{_text(tool.name + '(')} {self._row(pairs, ', ')} " + _text(")")
-            case BracedBody():
-                pairs = self._pairs(tool, self._braced_pair)
+            case BracedBody(mark):
+                pairs = self._pairs(tool, partial(self._braced_pair, mark))
                 return f"{_text(f'call:{tool.name}{{')} {self._row(pairs, ',')} " + _text("}")
         raise AssertionError(self._format)
 
@@ -224,14 +230,14 @@ class _Writer:
             return f"{_text(line)} ({' | '.join(map(_text, _texts(schema)))}) {end}"
         return f"{_text(line)} {self._free_until(body.after_value)}"
 
-    def _braced_pair(self, key: str, schema: Mapping[str, Any]) -> str:
+    def _braced_pair(self, mark: str, key: str, schema: Mapping[str, Any]) -> str:
         if types_of(schema) != {"string"}:
             return f"{_text(key + ':')} {_json(schema)}"
-        quote = self._term("<escape>")
+        quote = self._term(mark)
         if _texts(schema):
             value = f"{quote} ({' | '.join(map(_text, _texts(schema)))}) {quote}"
         else:
-            value = f"{quote} {self._free_until('<escape>')}"
+            value = f"{quote} {self._free_until(mark)}"
         return f"{_text(key + ':')} {value}"
 
     def _channel_call(self, tool: Tool) -> str:

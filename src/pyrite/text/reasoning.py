@@ -56,7 +56,7 @@ FORMATS = (
     ReasoningFormat("thinking", "<thinking>", "</thinking>"),
     ReasoningFormat("seed", "<seed:think>", "</seed:think>"),
     ReasoningFormat("exaone", "<thought>", "</thought>"),
-    ReasoningFormat("gemma", "<|channel>thought\n", "<channel|>"),
+    ReasoningFormat("gemma4", "<|channel>thought\n", "<channel|>", inner=("<|channel>",)),
 )
 
 

@@ -54,6 +54,7 @@ STOP_NAMES = (
     "</s>",
     "<|observation|>",
     "<start_function_response>",
+    "<|tool_response>",
 )
 
 Number = TypeVar("Number", np.int32, np.float32)

@@ -184,6 +184,14 @@ FORMATS = (
         signs=("<start_function_call>",),
     ),
     CallFormat(
+        "gemma4",
+        ("<|tool_call>",),
+        "<tool_call|>",
+        BracedBody('<|"|>'),
+        inner=('<|"|>',),
+        signs=("<|tool_call>",),
+    ),
+    CallFormat(
         "llama4",
         ("<|python_start|>",),
         "<|python_end|>",

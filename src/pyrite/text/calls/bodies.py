@@ -56,7 +56,9 @@ class PythonBody:
 
 @dataclass(frozen=True, slots=True)
 class BracedBody:
-    """`call:f{a:<escape>x<escape>,b:2}`"""
+    """`call:f{a:<escape>x<escape>,b:2}`, with `quote` around strings."""
+
+    quote: str = "<escape>"
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ JSON_WORDS = {"true": "true", "false": "false", "null": "null"}
 class Notation:
     quotes: tuple[str, ...]
     words: Mapping[str, str]  # as written -> as JSON
-    escapes: Mapping[str, str]  # after a backslash -> as JSON; empty: a backslash is itself
+    escapes: Mapping[str, str]  # after a backslash -> as JSON; within quotes of one character
     brackets: Mapping[str, str]  # opening -> closing
     strict: bool = False  # JSON's numbers, no comma after the last entry, known escapes only
     bare_keys: bool = False
@@ -54,8 +54,14 @@ PYTHON = Notation(
     PYTHON_ESCAPES,
     {"{": "}", "[": "]", "(": ")"},
 )
-GEMMA = Notation(("<escape>", '"'), JSON_WORDS, {}, {"{": "}", "[": "]"}, bare_keys=True)
+GEMMA = Notation(
+    ("<escape>", '<|"|>', '"'), JSON_WORDS, JSON_ESCAPES, {"{": "}", "[": "]"}, bare_keys=True
+)
 
+ENDS = {
+    quote: Markers((quote, "\\") if len(quote) == 1 else (quote,))
+    for quote in ('"', "'", "<escape>", '<|"|>')
+}
 AS_JSON = {"{": "{", "}": "}", "[": "[", "]": "]", "(": "[", ")": "]"}
 
 
@@ -161,7 +167,7 @@ def _quote(reader: Reader, notation: Notation) -> Parsing[str]:
 def string(reader: Reader, quote: str, notation: Notation, give: Give) -> Parsing[None]:
     """The text after an opening quote and the closing one."""
     give('"')
-    ends = _ENDS[quote, bool(notation.escapes)]
+    ends = ENDS[quote]
     while True:
         if notation.strict:
             give(reader.some_of(JSON_TEXT))  # the fast way for what needs no translation
@@ -170,13 +176,6 @@ def string(reader: Reader, quote: str, notation: Notation, give: Give) -> Parsin
             break
         yield from _escape(reader, notation, give)
     give('"')
-
-
-_ENDS = {
-    (quote, escapes): Markers((quote, "\\") if escapes else (quote,))
-    for quote in ('"', "'", "<escape>")
-    for escapes in (False, True)
-}
 
 
 def _escaped(text: str) -> str:

@@ -59,8 +59,8 @@ def _call(format: CallFormat, index: int, name: str, arguments: Mapping[str, Any
         case PythonBody():
             pairs = ", ".join(f"{key}={_python(value)}" for key, value in arguments.items())
             return f"{name}({pairs})"
-        case BracedBody():
-            return traced.joined("", [f"call:{name}", _braced(format, arguments)])
+        case BracedBody(quote):
+            return traced.joined("", [f"call:{name}", _braced(format, quote, arguments)])
         case ChannelBody():
             header = f"commentary to=functions.{name} <|constrain|>json<|message|>"
             return traced.joined("", [_marked(format, header), _dump(arguments)])
@@ -79,16 +79,17 @@ def _tagged(format: CallFormat, body: TagBody, name: str, arguments: Mapping[str
     return traced.joined("", [*parts, _marked(format, body.after)])
 
 
-def _braced(format: CallFormat, value: Any) -> str:
+def _braced(format: CallFormat, quote: str, value: Any) -> str:
     if isinstance(value, str):
-        return traced.joined(value, [_marked(format, "<escape>")] * 2)
+        return traced.joined(value, [_marked(format, quote)] * 2)
     if isinstance(value, Mapping):
         pairs = [
-            traced.joined("", [f"{key}:", _braced(format, inner)]) for key, inner in value.items()
+            traced.joined("", [f"{key}:", _braced(format, quote, inner)])
+            for key, inner in value.items()
         ]
         return traced.joined("", ["{", traced.joined(",", pairs), "}"])
     if isinstance(value, (list, tuple)):
-        items = [_braced(format, inner) for inner in value]
+        items = [_braced(format, quote, inner) for inner in value]
         return traced.joined("", ["[", traced.joined(",", items), "]"])
     return _dump(value)
 
