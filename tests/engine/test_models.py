@@ -74,6 +74,23 @@ def test_smollm2_answers(smollm2: Model) -> None:
 
 
 @pytest.mark.model
+def test_smollm2_calls_a_tool_that_its_template_knows_nothing_of(smollm2: Model) -> None:
+    schema = {"type": "object", "properties": {"city": {"type": "string"}}, "required": ["city"]}
+    function = {"name": "weather", "description": "Weather of a city", "parameters": schema}
+    answer = smollm2.chat(
+        "What is the weather in Rome?",
+        tools=[{"type": "function", "function": function}],
+        tool_choice="required",
+        temperature=0,
+        max_tokens=60,
+    )
+    (call,) = answer.tool_calls
+    assert (str(answer), call.name) == ("", "weather")
+    assert "Rome" in call.arguments
+    assert answer.finish_reason == "stop"
+
+
+@pytest.mark.model
 def test_smollm2_with_a_seed_alone_and_in_company(smollm2: Model) -> None:
     def sampled(**params: Any) -> Any:
         return pyrite.SamplingParams(temperature=1.0, max_tokens=12, ignore_eos=True, **params)

@@ -44,6 +44,7 @@ class ToolManners:
     """How a template treats tools, and in which format its model calls them."""
 
     calls: CallFormat
+    taught: bool  # the model knows this format: it is the template's
     lists_tools: bool
     writes_calls: bool
     writes_results: bool
@@ -70,6 +71,7 @@ class ToolManners:
         absent = render_or_nothing(template, [question])
         return cls(
             calls=found or GENERIC,
+            taught=found is not None,
             lists_tools="probe tool" in render(question),
             writes_calls=written is not None,
             writes_results=found is not None and "probe result" in (called or told),
@@ -109,22 +111,22 @@ def mend(
     if not manners.writes_results:
         mended = _results_as_user(mended)
     if tools and not manners.lists_tools:
-        return _with_list(mended, describe(manners.calls, tools), manners), None
+        return _with_list(mended, describe(manners, tools), manners), None
     return mended, list(tools) or ([] if manners.needs_list else None)
 
 
-def describe(format: CallFormat, tools: Sequence[Mapping[str, Any]]) -> str:
+def describe(manners: ToolManners, tools: Sequence[Mapping[str, Any]]) -> str:
     """What a model is told of the tools, for a template that does not tell."""
     listed = "\n".join(json.dumps(tool["function"], ensure_ascii=False) for tool in tools)
-    example = write_calls(format, [("function-name", {"argument-name": "value"})])
-    return traced.joined(
-        "",
-        [
-            f"# Tools\n\nYou can call these functions:\n<tools>\n{listed}\n</tools>\n\n"
-            "To call one, answer with its name and its arguments in exactly this form:\n",
-            example,
-        ],
+    intro = (
+        f"# Tools\n\nYou can call these functions:\n<tools>\n{listed}\n</tools>\n\n"
+        "To call one, answer with its name and its arguments in exactly this form:\n"
     )
+    example = write_calls(manners.calls, [("function-name", {"argument-name": "value"})])
+    if manners.writes_results:
+        return traced.joined("", [intro, example])
+    after = "\n\nIts result comes back between <tool_response> and </tool_response>."
+    return traced.joined("", [intro, example, after])
 
 
 def _system(text: str) -> Message:

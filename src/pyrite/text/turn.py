@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -106,6 +106,8 @@ class ChatStyle:
 
     def _turn(self, segments: Segments, use: ToolUse, content: Rule | None) -> Turn:
         calls = self.manners.calls if use.mode != "none" else None
+        if use.mode == "required" and not self.manners.taught:
+            use = replace(use, parallel=False)  # it would not know when to end
         started = self.reasoning is not None and starts_in_reasoning(self.reasoning, segments)
         grammar = self._grammar(calls, use, content, started)
         markers = [*(calls.markers if calls else ())]
