@@ -166,14 +166,18 @@ class Tab:
         self.call("Page.navigate", url=url)
         self.wait("document.readyState === 'complete' && location.href !== 'about:blank'")
 
-    def run(self, expression: str) -> Any:
-        """The value of an expression, awaited; raises what it throws."""
+    def run(self, expression: str, *, unsafe_eval: bool = True) -> Any:
+        """The value of an expression, awaited; raises what it throws.
+
+        `unsafe_eval`: what the page's policy forbids about eval is allowed to the tests.
+        """
         answer = self.call(
             "Runtime.evaluate",
             expression=expression,
             awaitPromise=True,
             returnByValue=True,
             userGesture=True,
+            allowUnsafeEvalBlockedByCSP=unsafe_eval,
         )
         if "exceptionDetails" in answer:
             raise RuntimeError(json.dumps(answer["exceptionDetails"])[:2000])
@@ -186,9 +190,8 @@ class Tab:
             if value := self.run(expression):
                 return value
             time.sleep(0.02)
-        raise TimeoutError(
-            f"never true: {expression}\n{self.run('document.body.innerText')[:2000]}"
-        )
+        seen = self.run("document.body.innerText.replace(/\\s+/g, ' ').slice(-500)")
+        raise TimeoutError(f"never true: {expression}; the page ends with: {seen}")
 
     def text(self, selector: str) -> str:
         return str(self.run(f"document.querySelector({json.dumps(selector)})?.innerText ?? ''"))
@@ -209,6 +212,11 @@ class Tab:
 
     def type(self, text: str) -> None:
         self.call("Input.insertText", text=text)
+
+    def choose_file(self, selector: str, path: Path) -> None:
+        root = self.call("DOM.getDocument")["root"]["nodeId"]
+        node = self.call("DOM.querySelector", nodeId=root, selector=selector)["nodeId"]
+        self.call("DOM.setFileInputFiles", nodeId=node, files=[str(path)])
 
     def press(self, key: str, modifiers: int = 0) -> None:
         code, text = KEYS[key]

@@ -6,6 +6,8 @@ import json
 import threading
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
 
 import pytest
 from tests.browser.chromium import Chromium, Tab, find_chromium, run_chromium
@@ -33,6 +35,7 @@ class Page:
 
     tab: Tab
     endpoint: Endpoint
+    trusts_itself: bool = True  # False where a test attacks the page on purpose
 
     def send(self, text: str) -> None:
         self.tab.click("#message")
@@ -48,19 +51,29 @@ class Page:
         return self.last()
 
     def settle(self) -> None:
-        self.tab.wait("document.querySelector('.answered:last-of-type .foot') !== null")
+        self.tab.wait(
+            "!![...document.querySelectorAll('.answered')].at(-1)?.querySelector('.foot')"
+        )
         self.tab.wait("document.querySelector('[aria-label=Send]') !== null")
 
     def answers(self) -> int:
         return int(self.tab.run("document.querySelectorAll('.answered').length"))
 
     def last(self) -> str:
-        return str(
-            self.tab.run("[...document.querySelectorAll('.answered .text')].at(-1).innerText")
-        )
+        """The text of the last answer."""
+        answer = "[...document.querySelectorAll('.answered')].at(-1)"
+        return str(self.tab.run(f"{answer}.querySelector('.text')?.innerText ?? ''"))
 
     def click_label(self, label: str) -> None:
         self.tab.click(f"[aria-label={json.dumps(label)}]")
+
+    def bring_in(self, folder: Path, conversations: list[dict[str, Any]]) -> None:
+        """Imports conversations from a file in this folder."""
+        file = folder / "conversations.json"
+        content = {"format": "pyrite-conversations", "version": 1, "conversations": conversations}
+        file.write_text(json.dumps(content))
+        self.tab.choose_file("input[type=file]", file)
+        self.tab.wait("document.querySelector('.notice')?.innerText.includes('imported')")
 
     def problems(self) -> list[str]:
         """Exceptions, refusals by the content policy, and other complaints of the console."""
@@ -77,15 +90,25 @@ class Page:
             *(json.dumps(entry) for entry in logged if entry["source"] != "network"),
         ]
 
+    def foreign_requests(self) -> list[str]:
+        """Addresses asked for that are not the page's own three, or that it carries within it."""
+        url = self.endpoint.url
+        known = {url, f"{url}v1/models", f"{url}v1/chat/completions"}
+        asked = [item["request"]["url"] for item in self.tab.happened("Network.requestWillBeSent")]
+        asked = [one.partition("?")[0] for one in asked if not one.startswith(("data:", "blob:"))]
+        return [one for one in asked if one not in known]
+
 
 @pytest.fixture
 def page(chromium: Chromium, endpoint: Endpoint) -> Iterator[Page]:
     with chromium.tab() as tab:
         tab.go(endpoint.url)
-        tab.wait("document.querySelector('#message') !== null")
+        tab.wait("document.querySelector('.top .model-name') !== null")
         one = Page(tab, endpoint)
         yield one
-        assert one.problems() == []
+        if one.trusts_itself:
+            assert one.problems() == []
+            assert one.foreign_requests() == []
 
 
 @pytest.fixture

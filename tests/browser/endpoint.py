@@ -12,16 +12,19 @@ import threading
 from collections.abc import AsyncIterator, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
 from starlette.requests import Request
-from starlette.responses import JSONResponse, Response, StreamingResponse
-from starlette.routing import Route
+from starlette.responses import HTMLResponse, JSONResponse, Response, StreamingResponse
+from starlette.routing import Mount, Route
+from starlette.staticfiles import StaticFiles
 
 from pyrite.server.page import page_routes
 
+SOURCES = Path(__file__).parents[2] / "ui" / "src"  # modules, for tests of them alone
 MODEL = "SmolLM2-135M-Instruct"
 DONE = b"data: [DONE]\n\n"
 
@@ -132,6 +135,8 @@ def plain(text: str, size: int = 8, pause: float = 0.0) -> list[Step]:
 def serve(endpoint: Endpoint) -> Iterator[Endpoint]:
     routes = [
         *page_routes(),
+        Route("/blank", lambda request: HTMLResponse("<!doctype html>")),
+        Mount("/ui", StaticFiles(directory=SOURCES)),
         Route("/v1/models", endpoint.models),
         Route("/v1/chat/completions", endpoint.chat, methods=["POST"]),
     ]

@@ -71,5 +71,5 @@ export function tokensPerSecond({ usage, times }) {
   const tokens = (usage?.completion_tokens ?? 0) - 1;
   if (tokens < 1 || times?.first == null) return null;
   const seconds = times.total - times.first;
-  return seconds > 0 ? tokens / seconds : null;
+  return seconds > 0.01 ? tokens / seconds : null;
 }

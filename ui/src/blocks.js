@@ -5,9 +5,10 @@
 
 import { lexed } from './markdown.js';
 
-// Longer or more deeply nested blocks are shown as plain text: some inputs make any Markdown
-// parser slow, and no honest answer looks like that.
-const LONGEST = 30_000; // characters
+// Paragraphs beyond these bounds are shown as plain text: some inputs make any Markdown parser take
+// the square of their length, and no honest answer looks like that. Fenced code has no bound.
+const LONGEST = 50_000; // characters
+const MOST_MARKS = 1500; // of what may begin emphasis, a link, code or a tag
 const DEEPEST = 60; // quote or list marks that a line begins with
 
 export class BlockReader {
@@ -18,11 +19,11 @@ export class BlockReader {
   // The blocks of the text; `done` when no more is to come.
   read(given, done) {
     const text = given.replaceAll('\r\n', '\n').replaceAll('\r', '\n');
-    if (done || !text.startsWith(this.#text)) this.#restart();
+    if (!text.startsWith(this.#text)) this.#restart();
     this.#text = text;
-    if (done) return blocksOf(text);
-    const open = blocksOf(text.slice(this.#begin));
-    return [...this.#settled, ...this.#settle(open)];
+    if (done && !hopeless(text)) return blocksOf(text); // references to what came later now count
+    const open = this.#settle(blocksOf(text.slice(this.#begin)));
+    return [...this.#settled, ...open];
   }
 
   #restart() {
@@ -30,7 +31,7 @@ export class BlockReader {
     this.#begin = 0;
   }
 
-  // All but the last block, and the empty lines before it, can no longer change.
+  // Keeps all blocks but the last, which alone can still change, and gives that one.
   #settle(open) {
     const last = open.findLastIndex((block) => block.token.type !== 'space');
     const length = open.slice(0, last).reduce((sum, block) => sum + block.text.length, 0);
@@ -42,33 +43,41 @@ export class BlockReader {
 }
 
 function blocksOf(text) {
-  if (hopeless(text)) return [plain(text)];
+  if (hopeless(text)) return plain(text);
   let tokens;
   try {
     tokens = lexed(text);
   } catch {
-    return [plain(text)]; // nested too deeply for the parser's stack
+    return plain(text); // nested too deeply for the parser's stack
   }
   const whole = tokens.reduce((sum, token) => sum + token.raw.length, 0) === text.length;
-  return whole ? tokens.map((token) => ({ token, text: token.raw })) : [plain(text)];
+  return whole ? tokens.map((token) => ({ token, text: token.raw })) : plain(text);
 }
 
-const plain = (text) => ({ token: { type: 'plain', raw: text }, text });
+// In pieces: laying out one line of a hundred thousand characters takes a browser seconds.
+function plain(text) {
+  const pieces = text.match(/[^]{1,2000}/g) ?? [];
+  return pieces.map((piece) => ({ token: { type: 'plain', raw: piece }, text: piece }));
+}
 
-// Paragraphs are what the parser reads as a whole; the text between empty lines bounds them.
 function hopeless(text) {
-  const marks = /^(?:[ \t]*(?:>|[-+*]|\d{1,9}[.)])){2,}/gm;
-  const deep = (text.match(marks) ?? []).some((line) => line.replace(/\s/g, '').length > DEEPEST);
-  return deep || longestParagraph(text) > LONGEST;
+  let length = 0; // of the paragraph so far
+  let marks = 0;
+  let fence = '';
+  for (const line of text.split('\n')) {
+    const edge = line.match(/^[ \t]*(`{3,}|~{3,})/)?.[1] ?? '';
+    if (fence) {
+      if (edge.startsWith(fence)) fence = '';
+      continue;
+    }
+    fence = edge;
+    length = line.trim() ? length + line.length + 1 : 0;
+    marks = line.trim() ? marks + marksIn(line) : 0;
+    if (length > LONGEST || marks > MOST_MARKS || depthOf(line) > DEEPEST) return true;
+  }
+  return false;
 }
 
-function longestParagraph(text) {
-  let longest = 0;
-  for (let begin = 0; begin < text.length; ) {
-    const found = text.indexOf('\n\n', begin);
-    const end = found < 0 ? text.length : found;
-    longest = Math.max(longest, end - begin);
-    begin = end + 2;
-  }
-  return longest;
-}
+const marksIn = (line) => line.match(/[[*_`<~\\$&]|:\/\//g)?.length ?? 0;
+
+const depthOf = (line) => line.match(/^(?:[ \t]*(?:>|[-+*]|\d{1,9}[.)]))*/)[0].replace(/\s/g, '').length;

@@ -20,7 +20,12 @@ const emptyConversation = () => {
   return { id: newId(), title: '', created: now, updated: now, settings, messages: [] };
 };
 
-const titleOf = (text) => text.trim().split('\n')[0].slice(0, 60).trim() || 'New conversation';
+// The first line, or as many of its words as a list has room for.
+function titleOf(text) {
+  const line = text.trim().split('\n')[0].trim();
+  if (line.length <= 60) return line || 'New conversation';
+  return `${line.slice(0, 60).replace(/\s+\S*$/, '')}…`;
+}
 
 export class Chat {
   #storage = new Storage();
@@ -72,7 +77,7 @@ export class Chat {
   // Key
 
   #askKey(after) {
-    this.#afterKey = after;
+    this.#afterKey = after ?? this.#afterKey; // an answer that waits for the key is not forgotten
     this.#set({ keyAsked: true });
   }
 
@@ -87,7 +92,10 @@ export class Chat {
 
   askForKey = () => this.#askKey(null);
 
-  dismissKey = () => this.#set({ keyAsked: false });
+  dismissKey = () => {
+    this.#afterKey = null;
+    this.#set({ keyAsked: false });
+  };
 
   // Notices
 
@@ -258,8 +266,7 @@ export class Chat {
     this.#runs.set(id, run);
     this.#running();
     show();
-    await this.#saveRun(run);
-    this.#list();
+    this.#saveRun(run).then(() => this.#list());
     await this.#receive(asked, answer, controller.signal, new Frames(show), run);
     show();
     this.#runs.delete(id);
@@ -272,6 +279,7 @@ export class Chat {
   async #receive(asked, answer, signal, frames, run) {
     const checkpoint = setInterval(() => this.#saveRun(run), CHECKPOINT);
     try {
+      if (!this.state.model) await this.findModel();
       for await (const chunk of chatChunks(this.#request(asked), signal)) {
         answer.add(chunk);
         frames.ask();

@@ -106,6 +106,8 @@ function Notice({ chat, notice }) {
   `;
 }
 
+const SPOKEN = 2000; // characters of an answer that are read out by themselves
+
 // For screen readers: that an answer comes, and then the answer, once, instead of every word.
 function Spoken({ state }) {
   const { current, running } = state;
@@ -116,7 +118,7 @@ function Spoken({ state }) {
     const { id, busy: was } = before.current;
     before.current = { id: current.id, busy };
     if (busy && !was) setText('Answering');
-    else if (was && !busy && id === current.id) setText(current.messages.at(-1)?.content ?? '');
+    else if (was && !busy && id === current.id) setText(current.messages.at(-1)?.content.slice(0, SPOKEN) ?? '');
   }, [busy, current.id]);
   return html`<div class="unseen" aria-live="polite">${text}</div>`;
 }

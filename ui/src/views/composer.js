@@ -5,12 +5,16 @@ import { html } from '../html.js';
 import { Icon, Stop } from './icons.js';
 import { GrowingText, isSend } from './parts.js';
 
+const TOUCH = matchMedia('(max-width: 820px)');
+
 export function Composer({ chat, state }) {
   const [text, setText] = useState('');
   const area = useRef();
   const { id } = state.current;
   const busy = state.running.has(id);
-  useEffect(() => area.current.focus(), [id]);
+  useEffect(() => {
+    if (!TOUCH.matches) area.current.focus(); // a keyboard would cover half of a small screen
+  }, [id]);
   const send = () => {
     if (busy || !text.trim()) return;
     chat.send(text.trim());

@@ -21,7 +21,7 @@ export function KeyDialog({ chat }) {
           ${' '}It is kept in this tab alone, and sent to this server alone.
         </p>
         <input type="password" value=${key} aria-label="API key" autocomplete="off" spellcheck=${false}
-          autofocus onInput=${(event) => setKey(event.target.value)} />
+          onInput=${(event) => setKey(event.target.value)} />
         <div class="edit-actions">
           <button type="button" class="button" onClick=${chat.dismissKey}>Cancel</button>
           <button type="submit" class="button primary">Use this key</button>

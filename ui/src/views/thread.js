@@ -12,12 +12,19 @@ export function Thread({ chat, state }) {
   const { current, running } = state;
   const scroller = useRef();
   const follows = useRef(true);
+  const top = useRef(0); // where the last scrolling had led
   const [away, setAway] = useState(false);
   const busy = running.has(current.id);
-  const toEnd = () => (scroller.current.scrollTop = scroller.current.scrollHeight);
+  const toEnd = () => {
+    scroller.current.scrollTop = scroller.current.scrollHeight;
+    top.current = scroller.current.scrollTop;
+  };
   const scrolled = () => {
     const { scrollHeight, scrollTop, clientHeight } = scroller.current;
-    follows.current = scrollHeight - scrollTop - clientHeight < NEAR;
+    // Only a move upward leaves the end: the end itself may have moved on since.
+    if (scrollHeight - scrollTop - clientHeight < NEAR) follows.current = true;
+    else if (scrollTop < top.current) follows.current = false;
+    top.current = scrollTop;
     setAway(!follows.current);
   };
   useLayoutEffect(() => {
