@@ -1,6 +1,6 @@
 // The open conversation. Follows what is written at its end, until the reader scrolls away.
 
-import { useLayoutEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { html } from '../html.js';
 import { Mark } from './icons.js';
 import { Message } from './message.js';
@@ -31,9 +31,11 @@ export function Thread({ chat, state }) {
     follows.current = true;
     toEnd();
   }, [current.id, current.messages.length]);
-  useLayoutEffect(() => {
-    if (follows.current) toEnd();
-  });
+  useEffect(() => {
+    const observer = new ResizeObserver(() => follows.current && toEnd());
+    observer.observe(scroller.current.firstElementChild);
+    return () => observer.disconnect();
+  }, []);
   const { messages } = current;
   return html`
     <div class="thread" ref=${scroller} onScroll=${scrolled} role="region" tabindex="0"
