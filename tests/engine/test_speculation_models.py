@@ -1,0 +1,54 @@
+"""Speculated equals plain with real weights: rows computed together are the rows computed alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import pyrite
+from pyrite.sampling.params import SamplingParams
+from pyrite.steptimes import StepTimes
+
+PHRASE = "one fox, two geese, three hens and four mice crossed the river; "
+PROMPT = PHRASE * 4 + "one fox, two"
+
+
+class Free(StepTimes):
+    """Rows cost next to nothing, so that every guess is verified, and many fail."""
+
+    def estimate(self, num_rows: int, more: int) -> Any:
+        return 1 + 1e-6 * np.arange(num_rows, num_rows + more + 1)
+
+
+@pytest.fixture(params=["smollm2", "gemma3"])
+def path(request: pytest.FixtureRequest) -> Path:
+    found: Path = request.getfixturevalue(f"{request.param}_path")
+    return found
+
+
+ASKED = (
+    SamplingParams(max_tokens=40, temperature=0, logprobs=2, ignore_eos=True),
+    SamplingParams(max_tokens=40, temperature=1.0, seed=7, logprobs=0, ignore_eos=True),
+    SamplingParams(max_tokens=30, temperature=0.6, seed=2, repetition_penalty=1.05),
+    SamplingParams(max_tokens=30, temperature=0, stop=("hens",), prompt_logprobs=1),
+)
+
+
+def answers(path: Path, speculation: str, prompts: list[str]) -> tuple[list[Any], Any]:
+    with pyrite.load(path, speculation=speculation, context=512, threads=2) as model:
+        engine = model.loaded.engine
+        engine._speculation.times = Free()
+        told = model.batch(prompts, params=ASKED)
+        return [(one.token_ids, one.text, one.logprobs) for one in told], engine.stats()
+
+
+def test_in_company(path: Path) -> None:
+    prompts = [PROMPT, PROMPT[7:], PROMPT[13:], PROMPT[20:]]
+    plain, unguessed = answers(path, "off", prompts)
+    speculated, stats = answers(path, "ngram", prompts)
+    assert speculated == plain
+    assert unguessed.drafted_tokens == 0
+    assert stats.drafted_tokens > stats.accepted_tokens > 20
