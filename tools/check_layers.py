@@ -26,7 +26,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("sequence", "continuation", "steptimes"),
     ("shares",),
     ("scheduler", "keeper", "identity"),
-    ("assembly", "grammars", "speculation"),
+    ("assembly", "grammars", "speculation", "drafting"),
     ("engine",),
     ("driver", "loading", "logits", "completion"),
     ("stream", "embedding"),

@@ -15,9 +15,10 @@ from typing import Any
 from pyrite.backends.base import PAGE_TOKENS, Backend, Runner
 from pyrite.config import Settings
 from pyrite.cores import Threads, choose_threads
+from pyrite.drafting import DraftModel
 from pyrite.engine import Engine
 from pyrite.errors import ParameterError
-from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
+from pyrite.formats.checkpoint import Checkpoint, Tensor, first_difference, open_checkpoint
 from pyrite.formats.vocabulary import require_tokenizer
 from pyrite.graph.plan import Plan
 from pyrite.identity import identity
@@ -27,7 +28,7 @@ from pyrite.kv.store import PageStore
 from pyrite.memory import available_bytes
 from pyrite.models.estimate import estimate_memory, kv_bytes_per_token, require_memory
 from pyrite.models.registry import build_plan
-from pyrite.sampling.speculate import Repetition
+from pyrite.sampling.speculate import Guesser, Repetition
 from pyrite.scheduler import Policy
 from pyrite.speculation import Speculation
 from pyrite.text.ids_only import IdsOnly
@@ -36,6 +37,7 @@ from pyrite.text.tokenizer import Tokenizer
 
 DEFAULT_CONTEXT = 8192  # tokens, unless asked for: what a model can do may be far more
 FULL_REQUESTS = 4  # requests of a whole context that the pages hold by default, if memory allows
+DRAFT_REQUESTS = 2  # of a whole context that a draft model's pages hold
 KV_SHARE = 0.5  # of the memory that the weights leave: what pages may take by default
 logger = logging.getLogger("pyrite")
 
@@ -89,7 +91,7 @@ def load_engine(path: Path, settings: Settings) -> Loaded:
         policy=Policy(settings.max_batch_tokens, settings.prefill_chunk),
         prefix_cache=settings.prefix_cache,
         window=plan.window,
-        speculation=Speculation(None if settings.speculation == "off" else Repetition()),
+        speculation=Speculation(make_guesser(settings, checkpoint, room, threads)),
         fingerprint=identity(checkpoint, plan, tokenizer, runner, settings) if named else "",
         keeper=keeper,
     )
@@ -146,6 +148,49 @@ def find_model(model: str | Path) -> Path:
     from pyrite.formats.hub import resolve
 
     return resolve(model)
+
+
+def make_guesser(
+    settings: Settings, checkpoint: Checkpoint, room: Room, threads: Threads
+) -> Guesser | None:
+    """By the setting. Raises ParameterError for a draft model of another vocabulary, and what
+    loading it raises."""
+    if settings.speculation == "off":
+        return None
+    if settings.speculation == "ngram":
+        return Repetition()
+    draft = open_checkpoint(find_model(settings.speculation))
+    plan = build_plan(draft)
+    num_tokens = same_vocabulary(checkpoint, draft, settings.speculation)
+    context = min(room.context, plan.context_length)
+    pages = DRAFT_REQUESTS * pages_for(context)
+    own = replace(settings, context=context, kv_pages=pages, kv_bytes=None)
+    draft_room = find_room(plan, draft.tensors, own, available_bytes())
+    runner = make_backend(settings, draft.files).prepare(
+        plan,
+        draft.tensors,
+        num_pages=draft_room.num_pages,
+        max_tokens=settings.max_batch_tokens,
+        num_threads=threads.count,
+        precision=settings.precision,
+        kv_type=settings.kv_type,
+    )
+    return DraftModel(runner, num_tokens=num_tokens, context_length=context)
+
+
+def same_vocabulary(model: Checkpoint, draft: Checkpoint, name: str) -> int:
+    """How many tokens both have. Raises ParameterError where they differ."""
+    own = require_tokenizer(model).tokens
+    other = require_tokenizer(draft).tokens
+    if len(own) != len(other):
+        found = f"it has {len(other)} tokens, and the model {len(own)}"
+    elif (differing := first_difference(own, other)) is None:
+        return len(own)
+    else:
+        texts = own[differing].decode(errors="replace"), other[differing].decode(errors="replace")
+        found = f"token {differing} is {texts[1]!r} there, and {texts[0]!r} in the model"
+    hint = f"{found}; take a draft model of the same family"
+    raise ParameterError("speculation", name, "a model of the same vocabulary", hint=hint)
 
 
 def make_backend(settings: Settings, files: Sequence[Path]) -> Backend:

@@ -7,12 +7,15 @@ the scheduler's.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence as Many
 
 from pyrite.continuation import Continuation
 from pyrite.sampling.speculate import MOST_GUESSES, Guesser, worthwhile
 from pyrite.sequence import Sequence
 from pyrite.steptimes import StepTimes
+
+logger = logging.getLogger("pyrite")
 
 
 class Speculation:
@@ -32,24 +35,34 @@ class Speculation:
         for continuation, sequence in running:
             continuation.drafts = []
             sequence.num_drafts = 0
+        try:
+            self._propose(self._guesser, running, budget)
+        except Exception as error:  # guesses are a help, and no reason for a request to fail
+            logger.warning("nothing is guessed from now on: %s", error)
+            self._guesser = None
+
+    def _propose(
+        self, guesser: Guesser, running: Many[tuple[Continuation, Sequence]], budget: int
+    ) -> None:
         drawing = [pair for pair in running if _most(pair[1]) > 0]
         chances = [
-            self._guesser.chances(sequence.request_id, continuation.token_ids, _most(sequence))
+            guesser.chances(sequence.request_id, continuation.token_ids, _most(sequence))
             for continuation, sequence in drawing
         ]
         if any(chances):
             num_rows = min(budget, sum(sequence.num_behind for _, sequence in running))
-            self._guess(self._guesser, drawing, self._counts(self._guesser, chances, num_rows))
+            self._guess(guesser, drawing, self._counts(guesser, chances, num_rows))
 
     def learn(self, request_id: str, num_drafts: int, num_accepted: int) -> None:
         """Of a request's drafts so many were verified, and so many of them held."""
-        if self._guesser is None or num_drafts == 0:
+        if num_drafts == 0:
             return
         self.num_drafts += 1
         self.num_drafted += num_drafts
         for place in range(num_accepted):
             self.accepted_at[place] += 1
-        self._guesser.learn(request_id, num_drafts, num_accepted)
+        if self._guesser is not None:
+            self._guesser.learn(request_id, num_drafts, num_accepted)
 
     def forget(self, request_id: str) -> None:
         if self._guesser is not None:

@@ -47,6 +47,25 @@ class StringTable:
         return self.data[start : start + int(self.lengths[index])].tobytes()
 
 
+def first_difference(one: StringTable, other: StringTable) -> int | None:
+    """The first index whose strings differ, of tables of one size; None when there is none."""
+    lengths = np.flatnonzero(one.lengths != other.lengths)
+    common = int(lengths[0]) if len(lengths) else len(one)
+    texts = np.flatnonzero(_joined(one, common) != _joined(other, common))
+    if len(texts):
+        return int(np.searchsorted(np.cumsum(one.lengths[:common]), texts[0], side="right"))
+    return common if common < len(one) else None
+
+
+def _joined(table: StringTable, count: int) -> NDArray[np.uint8]:
+    """The bytes of the first strings, without what lies between them."""
+    lengths = table.lengths[:count].astype(np.int64)
+    shifts = table.starts[:count] - (np.cumsum(lengths) - lengths)
+    places = np.repeat(shifts, lengths) + np.arange(lengths.sum())
+    joined: NDArray[np.uint8] = table.data[places]
+    return joined
+
+
 @dataclass(frozen=True, slots=True)
 class TokenizerData:
     """The tokenizer as the file states it; `text.tokenizer` builds one from it."""
