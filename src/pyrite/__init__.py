@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from pyrite.llm import Model as Model
     from pyrite.llm import load as load
     from pyrite.request import Delta as Delta
+    from pyrite.sampling.grammar import Grammar as Grammar
     from pyrite.sampling.params import SamplingParams as SamplingParams
     from pyrite.vllm import LLM as LLM
 
@@ -25,6 +26,7 @@ __version__ = "0.1.0"
 _HOMES = {
     "Completion": "pyrite.completion",
     "Delta": "pyrite.request",
+    "Grammar": "pyrite.sampling.grammar",
     "LLM": "pyrite.vllm",
     "Model": "pyrite.llm",
     "PyriteError": "pyrite.errors",

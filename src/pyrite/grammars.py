@@ -93,8 +93,7 @@ def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:
 
     def encode(text: bytes) -> list[int]:
         living = found()
-        ids: list[int] = [] if living is None else living.encode_bytes(text).tolist()
-        return ids
+        return [] if living is None else encode_within(living, text)
 
     def find(name: str) -> int | None:
         living = found()
@@ -107,3 +106,13 @@ def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:
         encode=encode,
         find=find,
     )
+
+
+def encode_within(tokenizer: Tokenizer, text: bytes) -> list[int]:
+    """Ids of a text that does not begin one: without the space that some models put before it."""
+    ids: list[int] = tokenizer.encode_bytes(text).tolist()
+    if b"".join(map(tokenizer.token_bytes, ids)) == text:
+        return ids
+    before = tokenizer.encode_bytes(b"\n").tolist()
+    after: list[int] = tokenizer.encode_bytes(b"\n" + text).tolist()
+    return after[len(before) :] if after[: len(before)] == before else ids

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 import pytest
 from numpy.typing import NDArray
-from tests.grammars import BYTES, EOS, MARKER, TOOL, allowed, follow, vocabulary
+from tests.grammars import BYTES, EOS, MARKER, TOOL, WORDS, allowed, follow, vocabulary
 
 from pyrite.errors import ParameterError
 from pyrite.sampling.compiler import GrammarCompiler, Vocabulary
@@ -56,7 +56,7 @@ FOLLOWED = [
 def test_a_mask_is_what_the_tokens_say_one_by_one(
     compiler: GrammarCompiler, grammar: Grammar
 ) -> None:
-    """Every token is tried by itself."""
+    """Every token is tried by itself. Text that can only follow has one cut: the tokenizer's."""
     chance = random.Random(7)
     taken: list[int] = []
     for _ in range(12):
@@ -66,8 +66,10 @@ def test_a_mask_is_what_the_tokens_say_one_by_one(
         if constraint.complete:
             break
         mask = allowed(constraint)
+        forced = constraint.forced_tokens()[:1]
         fitting = [token for token in range(len(vocabulary().texts)) if fits(constraint, token)]
-        assert mask == fitting
+        assert mask == (forced or fitting)
+        assert set(mask) <= set(fitting)
         going_on = [token for token in mask if token != EOS]
         if not going_on:
             break
@@ -98,6 +100,33 @@ def test_a_token_that_the_mask_forbids_is_not_accepted(compiler: GrammarCompiler
     constraint = compiler.compile(Grammar.regex("ab"))
     with pytest.raises(ParameterError, match="regex"):
         constraint.accept(ord("x"))
+
+
+def test_text_that_can_only_follow(compiler: GrammarCompiler) -> None:
+    """The colon is left open: a blank may follow it, and there is a token of both."""
+    constraint = compiler.compile(schema({"properties": {"city": {"type": "null"}}, **OBJECT}))
+    assert len(allowed(constraint)) == 1
+    forced = constraint.forced_tokens()
+    assert bytes(forced) == b'{"city'
+    for token in forced:
+        assert allowed(constraint) == [token]
+        constraint.accept(token)
+    assert constraint.forced_tokens() == []
+    assert allowed(constraint) == [ord('"'), *(256 + WORDS.index(one) for one in (b'":', b'": '))]
+
+
+def test_forced_text_ends_where_the_grammar_does_and_goes_on_for_ever(
+    compiler: GrammarCompiler,
+) -> None:
+    constraint = compiler.compile(Grammar.regex("xyz"))
+    assert allowed(constraint) == [ord("x")]
+    assert bytes(constraint.forced_tokens()) == b"xyz"
+    endless = compiler.compile(Grammar.lark('start: "xy" start'))
+    assert allowed(endless) == [ord("x")]
+    assert len(endless.forced_tokens()) == 64
+    for byte in b"xy" * 100:
+        assert allowed(endless) == [byte]
+        endless.accept(byte)
 
 
 def test_drafts_are_checked_without_moving_on(compiler: GrammarCompiler) -> None:

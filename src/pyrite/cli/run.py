@@ -10,6 +10,7 @@ import argparse
 import json
 import sys
 
+from pyrite.cli import grammar
 from pyrite.cli import options as shared
 from pyrite.cli.models import DEFAULT_MODEL, find_model
 from pyrite.cli.session import Answer, Session
@@ -32,12 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--timings", action="store_true", help="where the time went, on stderr")
     shared.add_loading(parser)
     shared.add_sampling(parser)
+    grammar.add_arguments(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     stages = Stages(started=since_process_start())
     terminal = this_terminal()
-    sampling = {**shared.CHAT_DEFAULTS, **shared.sampling_of(options)}
+    form = grammar.grammar_of(options)
+    sampling = {**shared.CHAT_DEFAULTS, **shared.sampling_of(options), "grammar": form}
     prompt = whole_prompt(options.prompt, terminal)
     path = find_model(options.model, terminal)
     with shared.load_model(options, path) as model:

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING
 from pyrite.errors import ParameterError
 from pyrite.sampling.constraint import Constraint, shortened
 from pyrite.sampling.deep_thread import DeepThread
+from pyrite.sampling.forcing import Forcing
 from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.lark import prepare_lark
 from pyrite.sampling.pattern import check_pattern
@@ -31,8 +32,7 @@ ROW_ITEMS = 20_000  # of the parser: an object of 1000 optional properties takes
 LEXER_STATES = 50_000  # 1 to 2 kB each
 LEXER_FUEL = 500_000  # to lay out all terminals: about half a second
 
-# Without it each mask would spell out the whole text that can only follow, which in a grammar that
-# never ends is as much as memory holds.
+# Without it each mask would spell out all text that can only follow: see `forcing.py`.
 OPTIONS = '%llguidance {"no_forcing": true}\n'
 
 
@@ -95,7 +95,8 @@ class GrammarCompiler:
                 self._kept.popitem(last=False)
 
     def _constraint(self, matcher: LLMatcher, grammar: Grammar) -> Constraint:
-        return Constraint(matcher.deep_copy(), grammar.kind, self._tokenizer.vocab_size)
+        size = self._tokenizer.vocab_size
+        return Constraint(matcher.deep_copy(), self._forcing, grammar.kind, size)
 
     def _compiled(self, grammar: Grammar) -> LLMatcher:
         from llguidance import LLMatcher
@@ -131,6 +132,10 @@ class GrammarCompiler:
     @cached_property
     def _vocabulary(self) -> Vocabulary:
         return self._make_vocabulary()
+
+    @cached_property
+    def _forcing(self) -> Forcing:
+        return Forcing(self._vocabulary, self._tokenizer)
 
     @cached_property
     def _limits(self) -> LLParserLimits:

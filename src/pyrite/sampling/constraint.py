@@ -6,6 +6,7 @@ A thin shell around a matcher of `llguidance`. Knows no logits and no other requ
 from __future__ import annotations
 
 import time
+from collections import deque
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -18,6 +19,8 @@ from pyrite.sampling.limits import FREE_MASK_SECONDS, MAX_MASK_SECONDS
 if TYPE_CHECKING:
     from llguidance import LLMatcher
 
+    from pyrite.sampling.forcing import Forcing
+
 
 class Constraint:
     """Made by `GrammarCompiler`. One thread at a time.
@@ -26,9 +29,11 @@ class Constraint:
     the grammar may end, and are not to be given to `accept` when they end the request.
     """
 
-    def __init__(self, matcher: LLMatcher, name: str, num_tokens: int) -> None:
+    def __init__(self, matcher: LLMatcher, forcing: Forcing, name: str, num_tokens: int) -> None:
         self.num_words = -(-num_tokens // 32)  # of a mask
         self._matcher = matcher
+        self._forcing = forcing
+        self._forced: deque[int] = deque()
         self._name = name
         self._excess_seconds = 0.0
 
@@ -46,18 +51,33 @@ class Constraint:
         assert words.shape == (self.num_words,)
         assert words.flags.c_contiguous
         started = time.thread_time()
-        try:
-            self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
-        except BaseException as error:  # a panic in native code is no Exception
-            raise self._error(str(error)) from error
+        if not self._forced:
+            self._compute(words)
+        if self._forced:
+            words[:] = 0
+            words[self._forced[0] // 32] = 1 << self._forced[0] % 32
         self._excess_seconds += max(0.0, time.thread_time() - started - FREE_MASK_SECONDS)
-        if self._matcher.is_error():  # then the mask is of no meaning
-            raise self._error(self._matcher.get_error())
         if self._excess_seconds > MAX_MASK_SECONDS:
             raise self._error("it takes too long to say what may come next")
 
+    def _compute(self, words: NDArray[np.uint32]) -> None:
+        """Writes the mask, and finds what is forced."""
+        try:
+            self._matcher.unsafe_compute_mask_ptr(words.ctypes.data, words.nbytes)
+            self._forced.extend(self._forcing.tokens(self._matcher, words))
+        except BaseException as error:  # a panic in native code is no Exception
+            raise self._error(str(error)) from error
+        if self._matcher.is_error():  # then the mask is of no meaning
+            raise self._error(self._matcher.get_error())
+
+    def forced_tokens(self) -> list[int]:
+        """Tokens that can only come next, as far as the last mask found them."""
+        return list(self._forced)
+
     def accept(self, token_id: int) -> None:
         """Moves on by a token that the mask allowed. Raises ParameterError."""
+        if self._forced and self._forced.popleft() != token_id:
+            self._forced.clear()
         if not self._matcher.consume_token(token_id):
             raise self._error(self._matcher.get_error() or f"token {token_id} does not fit")
 
