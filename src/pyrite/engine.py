@@ -19,7 +19,7 @@ from pyrite.errors import ParameterError
 from pyrite.grammars import WaitingRoom
 from pyrite.keeper import Keeper
 from pyrite.kv.cache import PageCache, PageTable
-from pyrite.kv.pages import PagePool
+from pyrite.kv.pages import PAGE_TOKENS, PagePool
 from pyrite.request import Delta, EngineStats, Request
 from pyrite.sampling.masks import MaskTeam
 from pyrite.sampling.sampler import BatchSampler, Sampled
@@ -144,6 +144,8 @@ class Engine:
             pages_cached=index.num_idle,
             prefix_queries=scheduler.num_queried_tokens,
             prefix_hits=scheduler.num_found_tokens,
+            restored_tokens=self._keeper.num_restored * PAGE_TOKENS if self._keeper else 0,
+            stored_pages=self._keeper.num_written if self._keeper else 0,
             preemptions=scheduler.num_preemptions,
             computed_tokens=scheduler.num_computed_tokens,
             drafts=self._speculation.num_drafts,

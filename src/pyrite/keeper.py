@@ -100,10 +100,13 @@ class Keeper:
 
     def step(self) -> None:
         """Copies some of the pages that were offered, for the thread that writes them."""
-        for _ in range(self.step_pages):
-            if not self._offered or not self._copy(*self._offered[0]):
-                return
-            self._offered.popleft()
+        try:
+            for _ in range(self.step_pages):
+                if not self._offered or not self._copy(*self._offered[0]):
+                    return
+                self._offered.popleft()
+        except Exception as error:  # no memory for a copy: nobody's request depends on it
+            self._stop_writing(error)
 
     def close(self, seconds: float = CLOSE_SECONDS) -> None:
         """Waits so long for what is still to be written, and for no more."""
@@ -155,12 +158,12 @@ class Keeper:
             try:
                 self._store.put(one[0], one[1].data)
                 self.num_written += 1
-            except OSError as error:
+            except Exception as error:
                 self._stop_writing(error)
 
     def _stop_writing(self, error: Exception) -> None:
         self._writes = False
-        log.warning("pages of prompts are not kept on disk any more: %s", error)
+        log.warning("pages of prompts are not kept on disk any more: %s", str(error) or repr(error))
 
     def _remember(self, key: bytes, *, written: bool) -> None:
         self._seen[key] = written

@@ -84,6 +84,8 @@ class EngineStats:
     pages_cached: int = 0
     prefix_queries: int = 0  # tokens of prompts that were looked up
     prefix_hits: int = 0  # tokens of them that were found
+    restored_tokens: int = 0  # of the hits, read from disk
+    stored_pages: int = 0  # written to disk
     preemptions: int = 0
     computed_tokens: int = 0
     drafts: int = 0  # runs of guessed tokens that were verified

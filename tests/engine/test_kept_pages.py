@@ -14,8 +14,18 @@ from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+import numpy as np
 import pytest
-from scripted import ReadingRunner, Result, alone, drive, make_engine, request, take_step
+from scripted import (
+    ReadingRunner,
+    Result,
+    alone,
+    drive,
+    hashed,
+    make_engine,
+    request,
+    take_step,
+)
 
 from pyrite import keeper as module
 from pyrite.engine import Engine
@@ -258,6 +268,44 @@ def test_a_disk_that_refuses_costs_one_warning(tmp_path, monkeypatch, caplog, co
     assert num_files(tmp_path) == at
     for one in requests:
         assert results[one.request_id].token_ids == alone(one).token_ids
+
+
+def test_no_memory_for_a_copy_costs_one_warning(tmp_path: Path, monkeypatch, caplog):
+    on = start(tmp_path)
+
+    def fail(page, out):
+        raise MemoryError
+
+    on.runner.read_page = fail
+    one = request("a", text(200), max_tokens=3)
+    with caplog.at_level(logging.WARNING):
+        results = run(on, [one, replace(one, request_id="b")])
+    assert len(caplog.records) == 1
+    assert results["a"].token_ids == results["b"].token_ids == alone(one).token_ids
+
+
+def test_a_prompt_whose_numbers_are_broken_is_not_kept(tmp_path: Path):
+    """It would be found again at every start."""
+
+    def broken(history):
+        return hashed(history) * np.float32(np.nan)
+
+    runner = ReadingRunner(broken, num_pages=64)
+    on = make_engine(runner, keeper=Keeper(runner, PageStore(tmp_path, LIMIT)))
+    results = run(on, [request("a", text(200))])
+    assert results["a"].last.finish_reason == "error"
+    assert num_files(tmp_path) == 0
+
+
+def test_what_is_read_and_written_is_counted(tmp_path: Path):
+    one = request("a", text(200))
+    on = start(tmp_path)
+    run(on, [one])
+    assert (on.stats().stored_pages, on.stats().restored_tokens) == (6, 0)
+    on = start(tmp_path)
+    run(on, [one])
+    stats = on.stats()
+    assert (stats.stored_pages, stats.restored_tokens, stats.prefix_hits) == (0, 192, 192)
 
 
 def test_a_folder_that_cannot_be_made_costs_one_warning(tmp_path: Path, caplog):

@@ -44,6 +44,8 @@ def test_cache_home_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
         ("threads", 1025),
         ("precision", "int8"),
         ("kv_type", "q4"),
+        ("kv_store_bytes", 0),
+        ("kv_store_bytes", 1.5),
         ("precision", []),
         ("backend", "gpu"),
     ],
