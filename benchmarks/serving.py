@@ -5,7 +5,8 @@
 
 Each peer that is named is measured in pairs with ours. A row gives the median of each side, and the
 median and range of the ratio pair by pair (ours / theirs). `--folder` is the same model as a folder
-of safetensors, for peers that read no GGUF. The figures are those of `pyrite bench serve`.
+of safetensors, for peers that read no GGUF (gguf_to_folder.py writes one). The figures are those of
+`pyrite bench serve`, and the processor time of a server, with that of waits that spin.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ from pathlib import Path
 import peers
 import pyrite
 import servers
+from processes import sample
 from speed import processor
 
 
@@ -65,6 +67,7 @@ FIGURES = {
     "first token, p99 s": ("first_token", "p99"),
     "gap, p99 s": ("gap", "p99"),
     "gap, max s": ("gap", "max"),
+    "processor ms a token": ("processor_ms_per_token", None),
 }
 
 Summary = dict[str, object]
@@ -81,13 +84,16 @@ def figure(summary: Summary, title: str) -> float:
 def measure(command: servers.Command, words: list[str], timeout: float) -> Summary:
     """One run against a fresh server. Faults are told on stderr, and are in the summary."""
     with servers.running(command) as server:
+        spent = sample(server.pids).processor_seconds
         client = [sys.executable, "-m", "pyrite", "bench", "serve", "--url", server.url, *words]
         done = subprocess.run(client, capture_output=True, text=True, timeout=timeout + 300)
+        spent = sample(server.pids).processor_seconds - spent
         if not done.stdout:
             raise SystemExit(
                 f"{shlex.join(client)}\n{done.stderr}\n{server.log.read_text()[-2000:]}"
             )
     summary = dict(json.loads(done.stdout))
+    summary["processor_ms_per_token"] = 1000 * spent / max(1, summary["output_tokens"])
     if summary["faults"]:
         print(f"{command.name}: faults {summary['faults']}: {summary['first_fault']}", flush=True)
     return summary
