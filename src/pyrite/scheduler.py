@@ -34,7 +34,7 @@ class Policy:
     """The numbers that steer a scheduler."""
 
     max_batch_tokens: int  # of one step
-    prefill_chunk: int = 96  # of one step that streams are part of, for all but the streams
+    prefill_chunk: int = 112  # of one step that streams are part of, for all but the streams
     fair_tokens: int = 512  # that a tenant may be ahead before another interrupts its prompt
     aging_steps: int = 200  # of waiting for each level of priority
 

@@ -80,9 +80,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--prefill-chunk",
         type=int,
-        default=96,
+        default=112,
         help="tokens of a step for prompts while others stream: more is sooner for the prompts, "
-        "and less smooth for the streams (96)",
+        "and less smooth for the streams (112)",
     )
     group.add_argument(
         "--no-prefix-cache", action="store_true", help="compute every prompt from its beginning"
