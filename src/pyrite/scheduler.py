@@ -274,15 +274,15 @@ class Scheduler:
         if spare < 0:
             return False
         self.waiting.remove(sequence)
-        self._note(sequence, found)
         # A page that is copied is held until then, besides its copy.
         sequence.num_computed_tokens = self.cache.adopt(sequence.table, found, copies=spare > 0)
         sequence.is_running = True
         self.running.append(sequence)
+        self._note(sequence)
         self._lead(sequence)
         return True
 
-    def _note(self, sequence: Sequence, found: Found) -> None:
+    def _note(self, sequence: Sequence) -> None:
         """What the cache had for it when it came; not what it finds after a preemption."""
         if sequence.was_admitted:
             return
@@ -290,9 +290,9 @@ class Scheduler:
         if sequence.explains:
             sequence.parting = self.cache.part(sequence.table, sequence.num_tokens)
         if self.cache.is_on and not sequence.scores_prompt:
-            sequence.num_cached_tokens = found.num_tokens
+            sequence.num_cached_tokens = sequence.num_computed_tokens
             self.num_queried_tokens += sequence.num_tokens
-            self.num_found_tokens += found.num_tokens
+            self.num_found_tokens += sequence.num_computed_tokens
 
     def _follows(self, sequence: Sequence) -> bool:
         """True while another computes the next page that this one would find, and advances."""

@@ -52,10 +52,6 @@ class Found:
     partial: CachedPage | None = None
     num_partial: int = 0  # tokens of `partial`
 
-    @property
-    def num_tokens(self) -> int:
-        return len(self.entries) * PAGE_TOKENS + self.num_partial
-
 
 @dataclass(frozen=True, slots=True)
 class Parting:
