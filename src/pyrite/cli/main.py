@@ -22,6 +22,7 @@ VERBS = {
     "run": ("pyrite.cli.run", "chat with a model, or answer one prompt"),
     "serve": ("pyrite.cli.serve", "serve a model to OpenAI, Anthropic and Ollama clients"),
     "ps": ("pyrite.cli.ps", "list the servers that run here"),
+    "launch": ("pyrite.cli.launch", "the environment in which a client talks to a server here"),
     "pull": ("pyrite.cli.pull", "fetch a model"),
     "ls": ("pyrite.cli.ls", "list the models that are here"),
     "rm": ("pyrite.cli.rm", "remove a model"),
