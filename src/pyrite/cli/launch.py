@@ -38,12 +38,12 @@ def run(options: argparse.Namespace) -> int:
         return 0
     client = client_named(options.client)
     server = find_server(options)
-    if not options.command:
-        print(exports(client, server), end="")
-        return 0
-    if note := client.note(server):
-        print(f"pyrite: {options.client} also reads {note}", file=sys.stderr, flush=True)
-    become(options.command, {**os.environ, **client.variables(server)})
+    if options.command:
+        if note := client.note(server):
+            print(f"pyrite: {options.client} also reads {note}", file=sys.stderr, flush=True)
+        become(options.command, {**os.environ, **client.variables(server)})
+    print(exports(client, server), end="")
+    return 0
 
 
 def become(command: list[str], environment: Mapping[str, str]) -> NoReturn:
