@@ -16,6 +16,7 @@ anew later; numbers do not depend on company, so its output is the same.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
@@ -26,6 +27,7 @@ from pyrite.sequence import Sequence, Slice
 from pyrite.shares import Queues, Shares
 
 SCORED_TOKENS = 64  # prompt tokens with logits of their own in one step: each is a whole row
+LOOKED_AT = 64  # sequences of a queue, for one that does not wait for another's pages
 STALLED_STEPS = 2  # without a slice: nobody waits any longer for the pages of such a sequence
 
 
@@ -167,7 +169,8 @@ class Scheduler:
 
     def _head(self, queue: list[Sequence]) -> Sequence | None:
         """The first of a queue that does not wait for another's pages."""
-        return next((sequence for sequence in queue if not self._follows(sequence)), None)
+        first = itertools.islice(queue, LOOKED_AT)
+        return next((sequence for sequence in first if not self._follows(sequence)), None)
 
     def _turn(self, sequence: Sequence) -> tuple[int, int, int]:
         """Whose turn it is goes first; one that has begun goes on for a while."""
