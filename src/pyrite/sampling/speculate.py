@@ -18,11 +18,12 @@ from pyrite._native.sampling import Ngrams
 
 MOST_GUESSES = 15  # of one request in one step: with the token before them, rows to fill tiles
 LEAST_CHANCE = 0.05  # of a guess that is thought about
+LEAST_GAIN = 1.05  # tokens a second: below, what is known of times and chances is too vague
 
 # How often the token after a match of at least so many tokens was foreseen: taken for granted as
 # if seen PRIOR times, until the request's own text has shown better.
 LENGTHS = (2, 3, 4, 6, 9, 13, 20)
-CHANCES = (0.2, 0.3, 0.45, 0.6, 0.7, 0.8, 0.9)
+CHANCES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.75, 0.85)
 PRIOR = 3.0
 MEMORY = 0.95  # what an observation still weighs after the next one
 
@@ -136,7 +137,10 @@ def worthwhile(
         ((chance, -owner) for owner, own in enumerate(chances) for chance in own), reverse=True
     )[: len(seconds) - 1]
     expected = num_rows + np.cumsum([0.0, *(chance for chance, _ in ranked)])
-    best = int(np.argmax(expected / seconds[: len(expected)]))
+    speed = expected / seconds[: len(expected)]
+    best = int(np.argmax(speed))
+    if speed[best] < speed[0] * LEAST_GAIN:
+        best = 0
     counts = [0] * len(chances)
     for _, owner in ranked[:best]:
         counts[-owner] += 1
