@@ -28,6 +28,7 @@ from scripted import (
 from pyrite.engine import Engine
 from pyrite.errors import BackendError
 from pyrite.request import Request
+from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.speculate import MOST_GUESSES, Guesser, Repetition
 from pyrite.speculation import Speculation
 from pyrite.steptimes import StepTimes
@@ -247,6 +248,38 @@ def test_cancelled_between_steps_with_guesses() -> None:
         take_step(engine, results)
     plain.pop("2")
     assert_same(results, plain)
+
+
+GRAMMARS = (
+    Grammar.regex("([a-z]{1,6} ){2,8}[0-9]+"),
+    Grammar.choice(["abcabcabc", "abcabcxyz", "zyx"]),
+    Grammar.json_schema({"type": "array", "items": {"enum": ["one", "two"]}, "minItems": 3}),
+)
+
+
+@pytest.mark.parametrize("right", [0.0, 0.7, 1.0])
+@pytest.mark.parametrize("temperature", [0, 1.0])
+def test_constrained_as_plain(right: float, temperature: float) -> None:
+    """Guesses that the grammar rejects are cut before they are computed."""
+    requests = [
+        request(
+            str(i),
+            f"answer {i}: ",
+            grammar=grammar,
+            max_tokens=60,
+            temperature=temperature,
+            seed=i,
+            logprobs=1,
+        )
+        for i, grammar in enumerate((*GRAMMARS, None))
+    ]
+    plain = as_told(requests, flat)
+    engine = speculating(ReadingRunner(flat), oracle(requests, plain, right))
+    assert_same(drive(engine, requests), plain)
+    stats = engine.stats()
+    if right == 1.0:
+        assert stats.accepted_tokens > 10
+    assert stats.accepted_tokens <= stats.drafted_tokens
 
 
 def repeating(history: tuple[int, ...]) -> Any:
