@@ -110,7 +110,7 @@ class Scheduler:
         """
         sequence = work.sequence
         sequence.num_computed_tokens += work.num_tokens + max(0, num_sampled - 1)
-        self.num_computed_tokens += work.num_tokens
+        self.num_computed_tokens += work.num_tokens + work.num_drafts
         sequence.num_tokens += num_sampled
         assert sequence.num_computed_tokens <= sequence.num_tokens <= sequence.max_length, sequence
         self._publish(sequence)

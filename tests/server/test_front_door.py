@@ -361,7 +361,10 @@ def test_metrics_have_the_names_of_dashboards(scripted: Served) -> None:
         "vllm:time_to_first_token_seconds_bucket",
         "vllm:inter_token_latency_seconds_bucket",
         "vllm:e2e_request_latency_seconds_bucket",
+        "vllm:spec_decode_num_drafts_total",
         "vllm:spec_decode_num_draft_tokens_total",
+        "vllm:spec_decode_num_accepted_tokens_total",
+        "vllm:spec_decode_num_accepted_tokens_per_pos_total",
     ):
         assert f"{name}{{" in text, name
 

@@ -32,6 +32,7 @@ COUNTED = (
     ("prefix_hits", "prefix_cache_hits", "prompt tokens found there"),
     ("restored_tokens", "external_prefix_cache_hits", "of these, tokens read from disk"),
     ("stored_pages", "external_prefix_cache_stored_pages", "pages of prompts written to disk"),
+    ("drafts", "spec_decode_num_drafts", "runs of proposed tokens that were verified"),
     ("drafted_tokens", "spec_decode_num_draft_tokens", "tokens that speculation proposed"),
     ("accepted_tokens", "spec_decode_num_accepted_tokens", "tokens of them that were right"),
 )
@@ -112,6 +113,11 @@ class Metrics:
             family = CounterMetricFamily(f"vllm:{name}", words, labels=LABELS)
             family.add_metric([self._model, "0"], getattr(self._stats, key, 0))
             yield family
+        name, words = "spec_decode_num_accepted_tokens_per_pos", "accepted tokens by their place"
+        placed = CounterMetricFamily(f"vllm:{name}", words, labels=(*LABELS, "position"))
+        for place, count in enumerate(self._stats.accepted_at):
+            placed.add_metric([self._model, "0", str(place)], count)
+        yield placed
 
     def _gauge(self, name: str, words: str) -> Gauge:
         gauge = Gauge(f"vllm:{name}", words, LABELS, registry=self._registry)
