@@ -92,7 +92,11 @@ def torch_limits() -> dict[str, str]:
 
 @contextmanager
 def running(command: Command) -> Iterator[Running]:
-    """Raises SystemExit, with the end of its log, when the server ends or is not ready in time."""
+    """Raises SystemExit, with the end of its log, when the server ends or is not ready in time.
+
+    From now on SIGTERM ends this process by SystemExit, so that the server ends as well.
+    """
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     port = free_port()
     words = [word.replace("{port}", str(port)) for word in command.words]
     with tempfile.NamedTemporaryFile("w", prefix=f"{command.name}-", suffix=".log") as log:
