@@ -381,6 +381,8 @@ def is_text_alone(messages: str | Sequence[Message]) -> bool:
 
 def in_turn(params: SamplingParams, turn: Turn) -> SamplingParams:
     """The parameters under which the answer of a turn can be read."""
+    if turn.grammar is None and not turn.shown_token_ids:
+        return params
     grammar = params.grammar if turn.grammar is None else Grammar.lark(turn.grammar)
     shown = tuple({*params.shown_token_ids, *turn.shown_token_ids})
     return replace(params, grammar=grammar, shown_token_ids=shown)

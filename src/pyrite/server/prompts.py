@@ -8,15 +8,15 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from pyrite.errors import ParameterError
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.formats.vocabulary import require_tokenizer
+from pyrite.llm import in_turn
 from pyrite.loading import make_template, make_tokenizer
 from pyrite.models.registry import build_plan
-from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.params import SamplingParams
 from pyrite.server.ask import Ask, ChatAsk, NamedTool
 from pyrite.text.answers import AnswerParser
@@ -104,15 +104,7 @@ class Prompts:
     def _read_chat(self, ask: ChatAsk) -> Prompt:
         turn = self.turn(ask)
         ids = tuple(self.tokenizer.encode_segments(turn.segments, bos=True).tolist())
-        return Prompt(ids, with_turn(ask.params, turn), turn.parser)
-
-
-def with_turn(params: SamplingParams, turn: Turn) -> SamplingParams:
-    """The parameters under which the answer of a turn can be read."""
-    if turn.grammar is None and not turn.shown_token_ids:
-        return params
-    grammar = params.grammar if turn.grammar is None else Grammar.lark(turn.grammar)
-    return replace(params, grammar=grammar, shown_token_ids=turn.shown_token_ids)
+        return Prompt(ids, in_turn(ask.params, turn), turn.parser)
 
 
 def size_of(ask: ChatAsk) -> int:
