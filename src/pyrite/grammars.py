@@ -26,11 +26,15 @@ class Waiting:
     continuation: Continuation
     sequence: Sequence
     constraint: Future[Constraint]
-    until: float  # of time.monotonic()
+    since: float  # of time.monotonic()
 
-    @property
-    def over(self) -> bool:
-        return self.constraint.done() or time.monotonic() > self.until
+    def is_over(self, ready_at: float | None) -> bool:
+        """The clock runs from `ready_at` on: the first grammars wait for the compiler itself."""
+        if self.constraint.done():
+            return True
+        if ready_at is None:
+            return False
+        return time.monotonic() > max(self.since, ready_at) + MAX_COMPILE_SECONDS
 
 
 class WaitingRoom:
@@ -51,8 +55,8 @@ class WaitingRoom:
         grammar = continuation.request.params.grammar
         assert grammar is not None, continuation.request
         constraint = self.compiler.submit(grammar)
-        until = time.monotonic() + MAX_COMPILE_SECONDS
-        self._waiting[sequence.request_id] = Waiting(continuation, sequence, constraint, until)
+        one = Waiting(continuation, sequence, constraint, time.monotonic())
+        self._waiting[sequence.request_id] = one
 
     def leave(self, request_id: str) -> Continuation:
         """Whatever became of its grammar."""
@@ -65,7 +69,8 @@ class WaitingRoom:
         """Those whose grammar is compiled, or is not to be; each leaves. Waits for the first one,
         `seconds` at most."""
         wait([one.constraint for one in self._waiting.values()], seconds, FIRST_COMPLETED)
-        for request_id in [key for key, one in self._waiting.items() if one.over]:
+        ready_at = self.compiler.ready_at
+        for request_id in [key for key, one in self._waiting.items() if one.is_over(ready_at)]:
             one = self._waiting[request_id]
             error = _outcome(one)
             self.leave(request_id)
