@@ -30,7 +30,7 @@ COUNTED = (
     ("preemptions", "num_preemptions", "requests whose pages were taken, to be computed anew"),
     ("prefix_queries", "prefix_cache_queries", "prompt tokens looked up in the prefix cache"),
     ("prefix_hits", "prefix_cache_hits", "prompt tokens found there"),
-    ("restored_tokens", "external_prefix_cache_hits", "of these, tokens read from disk"),
+    ("restored_tokens", "external_prefix_cache_hits", "prompt tokens found on disk, part of those"),
     ("stored_pages", "external_prefix_cache_stored_pages", "pages of prompts written to disk"),
     ("drafts", "spec_decode_num_drafts", "runs of proposed tokens that were verified"),
     ("drafted_tokens", "spec_decode_num_draft_tokens", "tokens that speculation proposed"),
