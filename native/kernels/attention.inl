@@ -26,10 +26,10 @@ inline Lanes load_lanes(const float* from) { return load(from); }
 inline Lanes load_lanes(const uint16_t* from) { return load_half(from); }
 inline Lanes load_lanes(const int8_t* from) { return load_bytes(from); }
 
-// What multiplies keys and values, a position a lane, as they are folded in; null: nothing does.
-struct Scales {
-  const float* keys;    // (key groups, 32)
-  const float* values;  // (32,)
+// What multiplies keys, (key groups, 32), and values, (32,), as they are folded in: nothing, or
+// floats, a position a lane.
+struct Unscaled {
+  Unscaled operator+(int) const { return {}; }
 };
 
 // `Stored` is what a block holds: uint16_t for float16, or int8_t.
@@ -37,26 +37,26 @@ struct Scales {
 template <class Stored>
 constexpr KvType kTypeOf = std::is_same_v<Stored, int8_t> ? KvType::kQ8 : KvType::kF16;
 
-// One head's block of a page, read-only or not.
-template <class Stored>
+// One head's block of a page.
+template <class Stored, class Scales>
 struct StoredBlock {
   Stored* keys;
   Stored* values;
-  float* key_scales;
-  float* value_scales;
-
-  Scales scales() const {
-    if (kTypeOf<Stored> == KvType::kF16) return {nullptr, nullptr};
-    return {key_scales, value_scales};
-  }
+  Scales key_scales;
+  Scales value_scales;
 };
 
 template <class Stored>
-inline StoredBlock<Stored> stored_block(uint8_t* bytes, int head_width) {
+inline auto stored_block(uint8_t* bytes, int head_width) {
   Stored* keys = reinterpret_cast<Stored*>(bytes);
   Stored* values = keys + size_t(kBlockKeys) * head_width;
-  float* scales = reinterpret_cast<float*>(values + size_t(kBlockKeys) * padded_width(head_width));
-  return {keys, values, scales, scales + kBlockKeys * key_groups(head_width)};
+  if constexpr (kTypeOf<Stored> == KvType::kF16) {
+    return StoredBlock<Stored, Unscaled>{keys, values, {}, {}};
+  } else {
+    float* scales = reinterpret_cast<float*>(values + size_t(kBlockKeys) * padded_width(head_width));
+    return StoredBlock<Stored, float*>{keys, values, scales,
+                                       scales + kBlockKeys * key_groups(head_width)};
+  }
 }
 
 // What a tile keeps between blocks, in its scratch. `sums` is the tile's `out`.
@@ -86,33 +86,47 @@ inline State state_of(const AttendTile& tile) {
   return state;
 }
 
-// scores[q, 16 lanes by kLanes] = query q . key, summed group by group where keys have scales.
+// totals[q] = query q . key over `columns` columns; queries are `stride` apart.
+template <int kQueries, int kLanes, class Source>
+PYRITE_INLINE void dot(const float* queries, int stride, const Source* keys, int columns,
+                       Lanes (&totals)[kQueries][kLanes]) {
+  for (int q = 0; q < kQueries; ++q) {
+    for (int l = 0; l < kLanes; ++l) totals[q][l] = broadcast(0.0f);
+  }
+  for (int column = 0; column < columns; ++column) {
+    Lanes key[kLanes];
+    for (int l = 0; l < kLanes; ++l) key[l] = load_lanes(keys + column * kBlockKeys + 16 * l);
+    for (int q = 0; q < kQueries; ++q) {
+      const Lanes all = broadcast(queries[q * stride + column]);
+      for (int l = 0; l < kLanes; ++l) totals[q][l] = fused(all, key[l], totals[q][l]);
+    }
+  }
+}
+
+// scores[q, 16 lanes by kLanes] = query q . key
+template <int kQueries, int kLanes, class Source>
+inline void score(const float* queries, int head_width, const Source* keys, Unscaled,
+                  float* scores) {
+  Lanes totals[kQueries][kLanes];
+  dot<kQueries, kLanes>(queries, head_width, keys, head_width, totals);
+  for (int q = 0; q < kQueries; ++q) {
+    for (int l = 0; l < kLanes; ++l) store(scores + q * kBlockKeys + 16 * l, totals[q][l]);
+  }
+}
+
+// The same, where each group of columns has scales (groups, 32).
 template <int kQueries, int kLanes, class Source>
 inline void score(const float* queries, int head_width, const Source* keys, const float* scales,
                   float* scores) {
-  const int group = scales == nullptr ? head_width : kKeyGroup;
-  for (int start = 0; start < head_width; start += group) {
+  for (int start = 0; start < head_width; start += kKeyGroup) {
     Lanes totals[kQueries][kLanes];
-    for (int q = 0; q < kQueries; ++q) {
-      for (int l = 0; l < kLanes; ++l) totals[q][l] = broadcast(0.0f);
-    }
-    const int end = std::min(start + group, head_width);
-    for (int column = start; column < end; ++column) {
-      Lanes key[kLanes];
-      for (int l = 0; l < kLanes; ++l) key[l] = load_lanes(keys + column * kBlockKeys + 16 * l);
+    dot<kQueries, kLanes>(queries + start, head_width, keys + start * kBlockKeys,
+                          std::min(kKeyGroup, head_width - start), totals);
+    for (int l = 0; l < kLanes; ++l) {
+      const Lanes scale = load(scales + start / kKeyGroup * kBlockKeys + 16 * l);
       for (int q = 0; q < kQueries; ++q) {
-        const Lanes all = broadcast(queries[q * head_width + column]);
-        for (int l = 0; l < kLanes; ++l) totals[q][l] = fused(all, key[l], totals[q][l]);
-      }
-    }
-    for (int q = 0; q < kQueries; ++q) {
-      for (int l = 0; l < kLanes; ++l) {
         float* out = scores + q * kBlockKeys + 16 * l;
-        if (scales != nullptr) {
-          const Lanes scale = load(scales + start / kKeyGroup * kBlockKeys + 16 * l);
-          totals[q][l] = start == 0 ? totals[q][l] * scale : fused(totals[q][l], scale, load(out));
-        }
-        store(out, totals[q][l]);
+        store(out, start == 0 ? totals[q][l] * scale : fused(totals[q][l], scale, load(out)));
       }
     }
   }
@@ -139,15 +153,14 @@ inline void gather(const float* weights, int num_keys, const Source* values, int
   }
 }
 
-template <int kQueries, class Source>
-inline void score_block(const float* queries, int head_width, const Source* keys,
-                        const float* scales, float* scores) {
+template <int kQueries, class Source, class Scales>
+inline void score_block(const float* queries, int head_width, const Source* keys, Scales scales,
+                        float* scores) {
   if constexpr (kQueries <= kWideQueries) {
     score<kQueries, 2>(queries, head_width, keys, scales, scores);
   } else {
-    const float* more = scales == nullptr ? nullptr : scales + 16;
     score<kQueries, 1>(queries, head_width, keys, scales, scores);
-    score<kQueries, 1>(queries, head_width, keys + 16, more, scores + 16);
+    score<kQueries, 1>(queries, head_width, keys + 16, scales + 16, scores + 16);
   }
 }
 
@@ -183,8 +196,9 @@ struct Block {
 
 // Folds the scores of one query into its running maximum and sum; scores become weights. A scale
 // of values goes into the weight that is stored, not into the sum of weights.
+template <class Scales>
 inline void fold(const AttendTile& tile, const State& state, const Block& block,
-                 const float* value_scales, int query) {
+                 Scales value_scales, int query) {
   const int high = tile.positions[query] - block.start;
   const int low = tile.window == 0 ? 0 : std::max(0, high - tile.window + 1);
   float* scores = state.scores + query * kBlockKeys;
@@ -207,7 +221,7 @@ inline void fold(const AttendTile& tile, const State& state, const Block& block,
     a = keep(a, low, high, broadcast(0.0f));
     b = keep(b, low - 16, high - 16, broadcast(0.0f));
   }
-  if (value_scales == nullptr) {
+  if constexpr (std::is_same_v<Scales, Unscaled>) {
     store(scores, a);
     store(scores + 16, b);
   } else {
@@ -228,16 +242,17 @@ inline void fold(const AttendTile& tile, const State& state, const Block& block,
   store(state.weights + query * 16, weights + (a + b));
 }
 
-template <class Source>
+template <class Source, class Scales>
 inline void visit_block(const AttendTile& tile, const State& state, const Block& block,
-                        const Scales& scales, const Source* keys, const Source* values) {
+                        const Source* keys, Scales key_scales, const Source* values,
+                        Scales value_scales) {
   const int width = padded_width(tile.head_width);
   each_queries(block.first, block.end, [&](auto count, int query) {
     score_block<count()>(tile.queries + size_t(query) * tile.head_width, tile.head_width, keys,
-                         scales.keys, state.scores + query * kBlockKeys);
+                         key_scales, state.scores + query * kBlockKeys);
   });
   for (int query = block.first; query < block.end; ++query) {
-    fold(tile, state, block, scales.values, query);
+    fold(tile, state, block, value_scales, query);
   }
   each_queries(block.first, block.end, [&](auto count, int query) {
     gather_block<count()>(state.scores + query * kBlockKeys, block.num_keys, values, width,
@@ -251,16 +266,18 @@ inline void widen(const Stored* from, int count, float* to) {
 }
 
 // Many queries read a block that was widened once; few read it as it is.
-template <class Stored>
+template <class Stored, class Scales>
 inline void visit_page(const AttendTile& tile, const State& state, const Block& block,
-                       const StoredBlock<Stored>& stored) {
+                       const StoredBlock<Stored, Scales>& stored) {
   if (block.end - block.first <= kMostQueries) {
-    visit_block<Stored>(tile, state, block, stored.scales(), stored.keys, stored.values);
+    visit_block(tile, state, block, stored.keys, stored.key_scales, stored.values,
+                stored.value_scales);
     return;
   }
   widen(stored.keys, kBlockKeys * tile.head_width, state.keys);
   widen(stored.values, block.num_keys * padded_width(tile.head_width), state.values);
-  visit_block<float>(tile, state, block, stored.scales(), state.keys, state.values);
+  visit_block(tile, state, block, state.keys, stored.key_scales, state.values,
+              stored.value_scales);
 }
 
 inline void begin(const AttendTile& tile, const State& state) {
@@ -360,7 +377,7 @@ inline void store_value(const float* value, int width, Lanes divisor, Stored* to
 
 inline void store_halves(const float* key, const float* value, int head_width, int slot,
                          uint8_t* bytes) {
-  const StoredBlock<uint16_t> block = stored_block<uint16_t>(bytes, head_width);
+  const auto block = stored_block<uint16_t>(bytes, head_width);
   const Lanes unused = broadcast(1.0f);
   store_key(key, head_width, unused, block.keys + slot);
   store_value(value, head_width, unused, block.values + size_t(slot) * padded_width(head_width));
@@ -368,7 +385,7 @@ inline void store_halves(const float* key, const float* value, int head_width, i
 
 inline void store_integers(const float* key, const float* value, int head_width, int slot,
                            uint8_t* bytes) {
-  const StoredBlock<int8_t> block = stored_block<int8_t>(bytes, head_width);
+  const auto block = stored_block<int8_t>(bytes, head_width);
   for (int start = 0; start < head_width; start += kKeyGroup) {
     const int width = std::min(kKeyGroup, head_width - start);
     float& scale = block.key_scales[start / kKeyGroup * kBlockKeys + slot];
