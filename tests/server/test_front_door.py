@@ -32,6 +32,7 @@ def locked() -> Iterator[Served]:
         *plain_keys([SECRET]),
         Key("slow", hashlib.sha256(b"slow").digest(), requests_per_minute=2),
         Key("small", hashlib.sha256(b"small").digest(), tokens_per_minute=10),
+        Key("told", hashlib.sha256(b"told").digest(), 2, 1000),
         Key("one", hashlib.sha256(b"one").digest(), concurrency=1),
     )
     with scripted_server(settings=ServerSettings(keys=keys)) as served:
@@ -273,6 +274,56 @@ def test_allowances_of_a_key(locked: Served) -> None:
         locked.wait_idle()
         time.sleep(0.05)
         assert client.post("/v1/chat/completions", json=CHAT).status_code == 200
+
+
+def test_what_is_left_of_an_allowance_is_told(locked: Served) -> None:
+    with locked.client(headers={"x-api-key": "told"}) as client:
+        replies = [client.post("/v1/chat/completions", json=CHAT) for _ in range(3)]
+    left = [reply.headers["x-ratelimit-remaining-requests"] for reply in replies]
+    assert [reply.status_code for reply in replies] == [200, 200, 429]
+    assert left == ["1", "0", "0"]
+    for reply in replies:
+        assert reply.headers["x-ratelimit-limit-requests"] == "2"
+        assert reply.headers["x-ratelimit-limit-tokens"] == "1000"
+        assert 0 < float(reply.headers["x-ratelimit-reset-requests"].removesuffix("s")) <= 60
+    assert int(replies[2].headers["x-ratelimit-remaining-tokens"]) < 1000
+    with locked.client(headers={"x-api-key": SECRET}) as client:
+        reply = client.post("/v1/chat/completions", json=CHAT)
+    assert not [name for name in reply.headers if name.startswith("x-ratelimit")]
+
+
+# Ids
+
+
+@pytest.mark.parametrize("given", ["trace-1", "0af7651916cd43dd", "a" * 128, "svc/7:x=+_."])
+def test_a_fit_id_of_the_client_is_the_requests(scripted: Served, given: str) -> None:
+    with scripted.client(headers={"x-request-id": given}) as client:
+        assert client.get("/v1/models").headers["x-request-id"] == given
+        assert client.post("/v1/messages", json={}).headers["request-id"] == f"req_{given}"
+
+
+@pytest.mark.parametrize("given", ["", "a b", "a" * 129, "schl\u00fcssel".encode(), '{"a":1}'])
+def test_an_unfit_id_is_passed_over(scripted: Served, given: Any) -> None:
+    with scripted.client(headers={"x-request-id": given}) as client:
+        assert re.fullmatch("[0-9a-f]{16}", client.get("/v1/models").headers["x-request-id"])
+
+
+def test_refusals_have_the_id_that_anthropics_clients_log(locked: Served) -> None:
+    with locked.client() as client:
+        reply = client.post("/v1/messages", json={})
+        assert reply.status_code == 401
+        assert reply.headers["request-id"] == f"req_{reply.headers['x-request-id']}"
+        assert reply.json()["request_id"] == reply.headers["request-id"]
+        assert "request-id" not in client.post("/v1/chat/completions", json={}).headers
+
+
+def test_models_are_kept_from_the_public() -> None:
+    settings = ServerSettings(host="0.0.0.0", allow_public_without_key=True)
+    with scripted_server(settings=settings) as served, served.client() as client:
+        for method, path in (("POST", "/api/pull"), ("DELETE", "/api/delete")):
+            reply = client.request(method, path, json={"model": "other"})
+            assert reply.status_code == 403
+            assert "public server without keys" in reply.json()["error"]
 
 
 def test_secrets_are_told_nobody(locked: Served, caplog: pytest.LogCaptureFixture) -> None:

@@ -450,7 +450,10 @@ def test_a_file_that_is_gone_is_an_error(told: Told) -> None:
 
 
 def test_version(told: Told) -> None:
-    assert told.send("GET", "/api/version").json() == {"version": __version__}
+    assert told.send("GET", "/api/version").json() == {
+        "version": "0.12.0",
+        "pyrite": __version__,
+    }
 
 
 def test_a_pull_tells_its_progress(told: Told, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -98,6 +98,7 @@ class ToldService:
     asks: list[Ask] = field(default_factory=list)
     tenants: list[str] = field(default_factory=list)
     closed: bool = False
+    open_to_all: bool = False
     limits: Limits = field(default_factory=Limits)
     metrics: Metrics = field(default_factory=lambda: Metrics("told"))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from starlette.applications import Starlette
 from starlette.requests import Request
@@ -12,21 +13,23 @@ from starlette.routing import BaseRoute, Route
 from pyrite import __version__
 from pyrite.server import openai, openapi
 from pyrite.server.anthropic.errors import envelope as anthropic_envelope
+from pyrite.server.anthropic.errors import named
 from pyrite.server.anthropic.routes import routes as anthropic_routes
 from pyrite.server.endpoints import json_response
 from pyrite.server.errors import HttpError
 from pyrite.server.guard import LIVENESS, LOOPBACK_NAMES, Guard
-from pyrite.server.http import Envelope
+from pyrite.server.http import Envelope, Headers
 from pyrite.server.keys import Keyring
 from pyrite.server.ollama.errors import envelope as ollama_envelope
 from pyrite.server.ollama.routes import routes as ollama_routes
 from pyrite.server.openai.errors import envelope as openai_envelope
 from pyrite.server.page import page_routes
 from pyrite.server.service import Service
-from pyrite.server.settings import ServerSettings, is_loopback
+from pyrite.server.settings import ServerSettings, is_loopback, is_open_to_all
 
 # By the beginning of a path, how errors are told there; anywhere else as OpenAI does.
-ENVELOPES: dict[str, Envelope] = {"/v1/messages": anthropic_envelope, "/api/": ollama_envelope}
+MESSAGES = "/v1/messages"
+ENVELOPES: dict[str, Envelope] = {MESSAGES: anthropic_envelope, "/api/": ollama_envelope}
 
 
 def build_app(service: Service, settings: ServerSettings) -> Guard:
@@ -37,11 +40,12 @@ def build_app(service: Service, settings: ServerSettings) -> Guard:
         keyring=Keyring(settings.keys),
         hosts=hosts_of(settings),
         origins=frozenset(settings.allow_origins),
-        envelope=envelope_of,
+        envelope=refusal_at,
         metrics=service.metrics,
     )
     service.charge = guard.charge
     service.isolate_keys = settings.isolate_keys
+    service.open_to_all = is_open_to_all(settings)
     return guard
 
 
@@ -60,6 +64,14 @@ def hosts_of(settings: ServerSettings) -> frozenset[str] | None:
     if settings.allow_hosts:
         return LOOPBACK_NAMES | {name.lower() for name in settings.allow_hosts}
     return LOOPBACK_NAMES | {settings.host} if is_loopback(settings.host) else None
+
+
+def refusal_at(path: str, request_id: str) -> tuple[Envelope, Headers]:
+    """How the guard tells an error, and the headers that a dialect's clients look for."""
+    if path.startswith(MESSAGES):
+        name = named(request_id)
+        return partial(anthropic_envelope, request_id=name), [(b"request-id", name.encode())]
+    return envelope_of(path), ()
 
 
 def envelope_of(path: str) -> Envelope:

@@ -38,6 +38,7 @@ class JsonReply:
     headers: Headers = ()
     media_type: str = "application/json"
     streams: bool = False
+    keep_alive: bytes = b""
 
     async def chunks(self) -> AsyncGenerator[bytes, None]:
         yield msgspec.json.encode(self.value)

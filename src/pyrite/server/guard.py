@@ -1,8 +1,9 @@
 """The one layer before all routes: who may ask, from where, and what is told of it.
 
 In order: the name of the host, the origin, the key, the type of the body, the key's allowance.
-Nothing is open without a key but LIVENESS, once there are keys. Each response gets an id, and each
-request one line in the log, without its prompt. Knows no route.
+Nothing is open without a key but LIVENESS, once there are keys. Each response gets an id (the
+client's own, if it sent a fit one), what is left of its key's allowance, and each request one line
+in the log, without its prompt. Knows no route.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import base64
 import binascii
 import logging
+import re
 import secrets
 import time
 from collections.abc import Callable, MutableMapping
@@ -17,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from pyrite.server.errors import HttpError
-from pyrite.server.http import App, Envelope, Receive, Scope, Send, send_error
+from pyrite.server.http import App, Envelope, Headers, Receive, Scope, Send, send_error
 from pyrite.server.keys import Key, Keyring
 from pyrite.server.metrics import Metrics
 from pyrite.server.quotas import Quota
@@ -25,6 +27,7 @@ from pyrite.server.quotas import Quota
 LIVENESS = "/livez"
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 CHALLENGE = (b"www-authenticate", b'Basic realm="pyrite", charset="UTF-8"')
+ID = re.compile(r"[A-Za-z0-9._:/=+-]{1,128}")
 FORM = "application/x-www-form-urlencoded"
 access = logging.getLogger("pyrite.access")
 
@@ -40,7 +43,7 @@ class Guard:
         keyring: Keyring,
         hosts: frozenset[str] | None,
         origins: frozenset[str] = frozenset(),
-        envelope: Callable[[str], Envelope],  # by path
+        envelope: Callable[[str, str], tuple[Envelope, Headers]],  # by path and the request's id
         metrics: Metrics,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
@@ -62,12 +65,14 @@ class Guard:
         if scope["type"] != "http":
             return
         headers = dict(scope["headers"])
-        told = Told(send, scope, allowed_origin(headers, self._origins))
+        told = Told(send, scope, headers, allowed_origin(headers, self._origins))
         try:
             await self._pass(scope, headers, receive, told)
         except HttpError as error:
             self._metrics.refused(error.status)
-            await send_error(told.send, error, self._envelope(scope["path"]))
+            envelope, more = self._envelope(scope["path"], told.request_id)
+            told.extra += more
+            await send_error(told.send, error, envelope)
         finally:
             told.log(scope.get("tenant", ""))
 
@@ -86,7 +91,10 @@ class Guard:
             await self._app(scope, receive, told.send)
             return
         quota = self._quotas[key.name]
-        quota.enter(self._clock())
+        try:
+            quota.enter(self._clock())
+        finally:
+            told.extra += quota.headers(self._clock())
         try:
             await self._app(scope, receive, told.send)
         finally:
@@ -122,10 +130,12 @@ PREFLIGHT = [
 class Told:
     """What a response says of itself: its id, its origin; and the line in the log."""
 
-    def __init__(self, send: Send, scope: Scope, origin: bytes | None) -> None:
+    def __init__(
+        self, send: Send, scope: Scope, headers: dict[bytes, bytes], origin: bytes | None
+    ) -> None:
         self.origin = origin
         self.extra: list[tuple[bytes, bytes]] = []
-        self.request_id = secrets.token_hex(8)
+        self.request_id = given_id(headers) or secrets.token_hex(8)
         self._send = send
         self._scope = scope
         self._status = 0
@@ -158,6 +168,12 @@ class Told:
         if self.origin:
             headers += [(b"access-control-allow-origin", self.origin), (b"vary", b"Origin")]
         return headers
+
+
+def given_id(headers: dict[bytes, bytes]) -> str | None:
+    """The id that a client or a proxy gave a request; None where a log could not carry it."""
+    given = headers.get(b"x-request-id", b"").decode("latin-1")
+    return given if ID.fullmatch(given) else None
 
 
 def check_host(headers: dict[bytes, bytes], hosts: frozenset[str] | None) -> None:

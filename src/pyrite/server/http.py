@@ -1,8 +1,9 @@
 """Requests and responses as plain ASGI: a body with a limit, JSON, and streams that end well.
 
 A stream's first chunk is made before its status is sent, so that what fails early is a clear
-status and not a broken stream; a client that goes away ends the work within a step; one that reads
-too slowly is given up. Knows no dialect.
+status and not a broken stream; when that takes long, the status goes ahead, and the stream says now
+and then that it waits, lest a proxy think it dead. A client that goes away ends the work within a
+step; one that reads too slowly is given up. Knows no dialect.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ import logging
 from collections.abc import AsyncGenerator, Awaitable, Callable, MutableMapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeVar
 
 from pyrite.server.errors import HttpError, is_bug, status_of
 from pyrite.server.limits import Limits
@@ -24,6 +25,9 @@ Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
 Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 Headers = Sequence[tuple[bytes, bytes]]
+T = TypeVar("T")
+
+WAITING = b": waiting\n\n"  # a comment among server-sent events, which every client passes over
 
 logger = logging.getLogger("pyrite.server")
 
@@ -47,6 +51,11 @@ class Reply(Protocol):
 
     def failure(self, error: BaseException) -> bytes:
         """What ends a stream that fails after its beginning."""
+        ...
+
+    @property
+    def keep_alive(self) -> bytes:
+        """What a stream says while it has nothing to say; empty where clients would stumble."""
         ...
 
 
@@ -108,6 +117,27 @@ async def send_error(send: Send, error: BaseException, envelope: Envelope) -> No
     await send_bytes(send, status, envelope(error, status), headers=headers)
 
 
+def heads(reply: Reply) -> list[tuple[bytes, bytes]]:
+    """Of a stream."""
+    return [
+        (b"content-type", reply.media_type.encode()),
+        (b"cache-control", b"no-cache"),
+        (b"x-accel-buffering", b"no"),
+        *reply.headers,
+    ]
+
+
+@contextlib.asynccontextmanager
+async def ended(work: asyncio.Future[T]) -> AsyncGenerator[asyncio.Future[T], None]:
+    """Work that is cancelled, and has ended, when the block ends."""
+    try:
+        yield work
+    finally:
+        work.cancel()
+        with contextlib.suppress(asyncio.CancelledError, Exception):
+            await work
+
+
 async def _gone(receive: Receive) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
@@ -150,26 +180,39 @@ class Endpoint:
     async def _respond(self, scope: Scope, body: bytes, send: Send) -> None:
         reply = await self.reply(scope, body)
         async with aclosing(reply.chunks()) as chunks:
-            first = await anext(chunks)
             if reply.streams:
-                await self._stream(send, reply, first, chunks)
+                await self._stream(send, reply, chunks)
             else:
+                whole = await anext(chunks)
                 await send_bytes(
-                    send, 200, first, media_type=reply.media_type, headers=reply.headers
+                    send, 200, whole, media_type=reply.media_type, headers=reply.headers
                 )
 
-    async def _stream(
-        self, send: Send, reply: Reply, first: bytes, rest: AsyncGenerator[bytes, None]
+    async def _stream(self, send: Send, reply: Reply, chunks: AsyncGenerator[bytes, None]) -> None:
+        async with ended(asyncio.ensure_future(anext(chunks))) as first:
+            await asyncio.wait([first], timeout=self._patience(reply))
+            if first.done():
+                first.result()  # raises what failed early
+            await send({"type": "http.response.start", "status": 200, "headers": heads(reply)})
+            await self._fill(send, reply, first, chunks)
+        await send({"type": "http.response.body", "body": b""})
+
+    def _patience(self, reply: Reply) -> float | None:
+        """Seconds of silence that a stream may keep; None for any."""
+        return self.limits.first_byte_seconds if reply.keep_alive else None
+
+    async def _fill(
+        self,
+        send: Send,
+        reply: Reply,
+        first: asyncio.Future[bytes],
+        rest: AsyncGenerator[bytes, None],
     ) -> None:
-        headers = [
-            (b"content-type", reply.media_type.encode()),
-            (b"cache-control", b"no-cache"),
-            (b"x-accel-buffering", b"no"),
-            *reply.headers,
-        ]
-        await send({"type": "http.response.start", "status": 200, "headers": headers})
-        await self._write(send, first)
         try:
+            while not first.done():
+                await self._write(send, reply.keep_alive)
+                await asyncio.wait([first], timeout=self._patience(reply))
+            await self._write(send, first.result())
             async for chunk in rest:
                 await self._write(send, chunk)
         except (ClientGone, asyncio.CancelledError):
@@ -179,7 +222,6 @@ class Endpoint:
             if is_bug(error):
                 logger.error("a stream failed: %s", type(error).__name__, exc_info=error)
             await self._write(send, reply.failure(error))
-        await send({"type": "http.response.body", "body": b""})
 
     async def _write(self, send: Send, chunk: bytes) -> None:
         try:

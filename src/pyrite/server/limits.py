@@ -41,6 +41,9 @@ class Limits:
     choices: int = limit(128, 400, "n, and best_of, of one request", low=1)
     answers: int = limit(256, 400, "prompts times best_of of one request", low=1)
     idle_seconds: float = limit(75, None, "that a connection is kept without a request", low=1)
+    first_byte_seconds: float = limit(
+        10, None, "of silence until a stream says that it is waiting", low=0.05
+    )
     slow_reader_seconds: float = limit(
         60, None, "that a client may read nothing of a stream", low=0.05
     )

@@ -62,7 +62,7 @@ READ: dict[str, str] = {
     "/v1/models": "the model and its aliases",
     "/api/tags": "Ollama: the names that the model answers to",
     "/api/ps": "Ollama: the model, once it is loaded",
-    "/api/version": "Ollama: Pyrite's version",
+    "/api/version": "Ollama: the release whose API this is, and Pyrite's version",
     "/openapi.json": "this document",
 }
 STATUSES = {

@@ -16,23 +16,23 @@ class Bucket:
     """Holds at most `capacity`, and fills up in a minute."""
 
     def __init__(self, capacity: float, now: float) -> None:
-        self._capacity = capacity
-        self._level = capacity
+        self.capacity = capacity
+        self.level = capacity
         self._at = now
 
     def wait(self, now: float, amount: float) -> float:
         """Seconds until `amount` is there; 0 when it is."""
-        self._level = min(self._capacity, self._level + (now - self._at) * self._rate)
+        self.level = min(self.capacity, self.level + (now - self._at) * self._rate)
         self._at = now
-        return max(0.0, (amount - self._level) / self._rate)
+        return max(0.0, (amount - self.level) / self._rate)
 
     def take(self, amount: float) -> None:
         """May go below zero: what an answer costs is known when it is there."""
-        self._level -= amount
+        self.level -= amount
 
     @property
     def _rate(self) -> float:
-        return self._capacity / MINUTE
+        return self.capacity / MINUTE
 
 
 class Quota:
@@ -56,12 +56,32 @@ class Quota:
             self._requests.take(1)
         self.num_open += 1
 
+    def headers(self, now: float) -> list[tuple[bytes, bytes]]:
+        """What is left, under the names that OpenAI has; nothing where there is no limit."""
+        buckets = {"requests": self._requests, "tokens": self._tokens}
+        return [
+            header
+            for name, bucket in buckets.items()
+            if bucket is not None
+            for header in headers_of(name, bucket, now)
+        ]
+
     def leave(self) -> None:
         self.num_open -= 1
 
     def charge(self, num_tokens: int) -> None:
         if self._tokens is not None:
             self._tokens.take(num_tokens)
+
+
+def headers_of(name: str, bucket: Bucket, now: float) -> list[tuple[bytes, bytes]]:
+    full_in = bucket.wait(now, bucket.capacity)
+    told = {
+        "limit": f"{bucket.capacity:.0f}",
+        "remaining": f"{max(0, int(bucket.level))}",
+        "reset": f"{full_in:.3f}s",
+    }
+    return [(f"x-ratelimit-{what}-{name}".encode(), value.encode()) for what, value in told.items()]
 
 
 def too_many(allowance: str, seconds: float) -> HttpError:

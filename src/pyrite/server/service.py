@@ -140,6 +140,7 @@ class Service:
         self.metrics = Metrics(card.name)
         self.charge: Callable[[str, int], None] = lambda tenant, num_tokens: None
         self.isolate_keys = False
+        self.open_to_all = False  # anyone on the network may ask, without a key
         self.draining = False
         self.num_open = 0  # calls of `answer` that have not ended
         self._pace = Pace()

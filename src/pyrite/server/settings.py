@@ -30,13 +30,18 @@ class ServerSettings:
             raise ParameterError("port", self.port, "a whole number from 0 to 65535")
         if not 0 <= self.drain_seconds <= 86400:
             raise ParameterError("drain_seconds", self.drain_seconds, "a number from 0 to 86400")
-        if not self.keys and not self.allow_public_without_key and not is_loopback(self.host):
+        if is_open_to_all(self) and not self.allow_public_without_key:
             raise ParameterError(
                 "host",
                 self.host,
                 "a loopback address while there is no API key",
                 hint="give --api-key, or --allow-public-without-key if anyone may use the model",
             )
+
+
+def is_open_to_all(settings: ServerSettings) -> bool:
+    """True where anyone on the network may ask, without a key."""
+    return not settings.keys and not is_loopback(settings.host)
 
 
 def is_loopback(host: str) -> bool:

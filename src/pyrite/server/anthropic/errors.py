@@ -19,6 +19,11 @@ KINDS = {
 }
 
 
+def named(request_id: str) -> str:
+    """The id of a request as its clients know it."""
+    return f"req_{request_id}"
+
+
 NAMES = {  # of fields elsewhere, and in this dialect
     r"stop": "stop_sequences",
     r"json_schema": "output_config.format.schema",

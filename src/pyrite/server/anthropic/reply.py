@@ -41,6 +41,10 @@ class MessageReply:
     def streams(self) -> bool:
         return self.request.stream
 
+    @property
+    def keep_alive(self) -> bytes:
+        return event({"type": "ping"})
+
     def failure(self, error: BaseException) -> bytes:
         return event(description(error, status_of(error), self.request_id))
 

@@ -11,7 +11,7 @@ from typing import Any
 from starlette.routing import Route
 
 from pyrite.server.anthropic.asks import ask_of
-from pyrite.server.anthropic.errors import envelope
+from pyrite.server.anthropic.errors import envelope, named
 from pyrite.server.anthropic.reply import MessageReply
 from pyrite.server.anthropic.types import COUNT, MESSAGES, CountRequest, MessagesRequest
 from pyrite.server.decoding import converted, json_object
@@ -38,9 +38,9 @@ class Door:
     answer: Answer
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        request_id = f"req_{secrets.token_hex(12)}"
+        request_id = named(scope.get("request_id") or secrets.token_hex(12))
 
-        async def named(message: MutableMapping[str, Any]) -> None:
+        async def identified(message: MutableMapping[str, Any]) -> None:
             if message["type"] == "http.response.start":
                 header = (b"request-id", request_id.encode())
                 message = {**message, "headers": [*message["headers"], header]}
@@ -51,7 +51,7 @@ class Door:
 
         told = partial(envelope, request_id=request_id)
         await Endpoint(reply, told, self.service.limits, self.service.metrics)(
-            scope, receive, named
+            scope, receive, identified
         )
 
 

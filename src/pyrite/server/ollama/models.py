@@ -171,6 +171,7 @@ class PullReply:
     streams: bool
     headers: Headers = ()
     media_type: str = field(init=False)
+    keep_alive: bytes = b""
 
     def __post_init__(self) -> None:
         self.media_type = NDJSON if self.streams else "application/json"

@@ -101,6 +101,7 @@ class AnswerReply:
     media_type: str = "application/json"
     calls: Calls = field(default_factory=Calls)
     began: float = field(default_factory=time.perf_counter)
+    keep_alive: bytes = b""  # clients read every line as JSON
 
     def __post_init__(self) -> None:
         if self.streams:

@@ -14,7 +14,7 @@ from pyrite import __version__
 from pyrite.errors import PyriteError
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.endpoints import JsonReply, endpoint, json_response
-from pyrite.server.errors import status_of
+from pyrite.server.errors import HttpError, status_of
 from pyrite.server.fields import Fields, header_of
 from pyrite.server.http import Headers
 from pyrite.server.ollama.asks import LATEST, chat_ask, generate_ask
@@ -47,12 +47,15 @@ from pyrite.server.wire import Vectors
 
 T = TypeVar("T")
 
+# The release of Ollama whose API this is: clients ask for a least one.
+API_LEVEL = "0.12.0"
+
 
 def routes(service: Service) -> list[BaseRoute]:
     facts = Facts(service)
 
     async def version() -> dict[str, Any]:
-        return {"version": __version__}
+        return {"version": API_LEVEL, "pyrite": __version__}
 
     async def show(service: Service, body: bytes, tenant: str, answer_id: str) -> JsonReply:
         request, headers = read(body, SHOW, ModelRequest)
@@ -160,14 +163,27 @@ def numbers_of(vectors: Vectors) -> list[list[float]]:
     return [np.frombuffer(data, dtype="<f4").tolist() for data in vectors.data]
 
 
+def check_keyed(service: Service) -> None:
+    """Raises HttpError 403 where anyone at all may ask: models are then no client's to change."""
+    if service.open_to_all:
+        raise HttpError(
+            403,
+            "not_allowed",
+            "models are neither pulled nor deleted by a public server without keys",
+            hint="start it with --api-key, or use `pyrite pull` and `pyrite rm` where it runs",
+        )
+
+
 async def pull(service: Service, body: bytes, tenant: str, answer_id: str) -> PullReply:
-    """Raises RequestError."""
+    """Raises RequestError, HttpError 403."""
+    check_keyed(service)
     request, headers = read(body, PULL, PullRequest)
     return PullReply(name_of(request), request.stream, headers=headers)
 
 
 async def delete(service: Service, body: bytes, tenant: str, answer_id: str) -> JsonReply:
-    """Raises RequestError, ModelNotFoundError."""
+    """Raises RequestError, ModelNotFoundError, HttpError 403."""
+    check_keyed(service)
     request, headers = read(body, DELETE, ModelRequest)
     remove(service, name_of(request))
     return JsonReply({}, headers)

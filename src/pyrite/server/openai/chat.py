@@ -17,7 +17,7 @@ from pyrite.server.ask import ChatAsk, Ended, Event, NamedTool, Part, Started, T
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.errors import status_of
 from pyrite.server.fields import Fields, Refused, header_of
-from pyrite.server.http import Headers
+from pyrite.server.http import WAITING, Headers
 from pyrite.server.openai.errors import description
 from pyrite.server.openai.sampling import Sampling, params_of
 from pyrite.server.service import Service
@@ -177,6 +177,10 @@ class ChatReply:
     @property
     def streams(self) -> bool:
         return self.request.stream
+
+    @property
+    def keep_alive(self) -> bytes:
+        return WAITING
 
     def failure(self, error: BaseException) -> bytes:
         return event({"error": description(error, status_of(error))})

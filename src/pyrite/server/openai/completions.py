@@ -17,7 +17,7 @@ from pyrite.server.ask import Ended, Event, Part, Started, TextAsk
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.errors import status_of
 from pyrite.server.fields import Fields, Refused, header_of
-from pyrite.server.http import Headers
+from pyrite.server.http import WAITING, Headers
 from pyrite.server.openai.chat import (
     LOWEST_LOGPROB,
     MAX_CHOICES,
@@ -160,6 +160,10 @@ class CompletionReply:
     @property
     def streams(self) -> bool:
         return self.request.stream
+
+    @property
+    def keep_alive(self) -> bytes:
+        return WAITING
 
     def failure(self, error: BaseException) -> bytes:
         return event({"error": description(error, status_of(error))})

@@ -14,7 +14,7 @@ import msgspec
 from pyrite.request import PositionLogprobs, Usage
 from pyrite.server.ask import ChatAsk, Ended, Event, Part, Started
 from pyrite.server.errors import status_of
-from pyrite.server.http import Headers
+from pyrite.server.http import WAITING, Headers
 from pyrite.server.openai.chat import position_of
 from pyrite.server.openai.responses.asks import wants_logprobs
 from pyrite.server.openai.responses.errors import description
@@ -51,6 +51,10 @@ class ResponseReply:
     @property
     def streams(self) -> bool:
         return self.request.stream
+
+    @property
+    def keep_alive(self) -> bytes:
+        return WAITING
 
     def failure(self, error: BaseException) -> bytes:
         told = description(error, status_of(error))
