@@ -7,8 +7,9 @@ PROMPT ?=
 MODEL ?= smollm2
 FUZZ_SECONDS ?= 300
 SOAK_SECONDS ?= 600
+CLIENTS ?=
 
-.PHONY: chat serve setup native test lint format ui bench bench-peers fuzz soak sanitize clean
+.PHONY: chat serve setup native test clients lint format ui bench bench-peers fuzz soak sanitize clean
 
 NATIVE_SOURCES := $(shell find native CMakeLists.txt -type f) pyproject.toml
 
@@ -44,6 +45,12 @@ serve: $(VENV)/.native
 test: $(VENV)/.dev
 	$(BIN)/python tools/fetch_test_models.py
 	$(BIN)/python -m pytest
+
+# Real clients against `pyrite serve`, each in an environment of its own under build/clients, which
+# the first run installs. CLIENTS="openai llm" runs those alone.
+clients: $(VENV)/.dev
+	$(BIN)/python tools/fetch_test_models.py
+	$(BIN)/python tools/clients.py $(CLIENTS)
 
 fuzz: $(VENV)/.dev
 	FUZZ_SECONDS=$(FUZZ_SECONDS) $(BIN)/python tools/fuzz.py

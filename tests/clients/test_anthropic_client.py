@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.clients.conftest import datas, opened, post, unknown_fields
+from tests.clients.harness import KEY, datas, opened, post, unknown_fields
 
 anthropic = pytest.importorskip("anthropic", reason="the anthropic client is not installed here")
 pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed here")
@@ -24,7 +24,7 @@ class Person(pydantic.BaseModel):
 
 
 def client_of(url: str, **options: Any) -> Any:
-    return opened(anthropic.Anthropic(base_url=url, api_key="none", max_retries=0, **options))
+    return opened(anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0, **options))
 
 
 def asked(word: str, **fields: Any) -> dict[str, Any]:

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.clients.conftest import opened, post, unknown_fields
+from tests.clients.harness import KEY, opened, post, unknown_fields
 
 ollama = pytest.importorskip("ollama", reason="the ollama client is not installed here")
 
@@ -14,7 +14,7 @@ WORDS = ["text", "everything", "call", "thinking", "json", "length", "empty"]
 
 
 def client_of(url: str) -> Any:
-    return opened(ollama.Client(host=url))
+    return opened(ollama.Client(host=url, headers={"Authorization": f"Bearer {KEY}"}))
 
 
 def asked(word: str, **fields: Any) -> dict[str, Any]:

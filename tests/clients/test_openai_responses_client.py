@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.clients.conftest import datas, opened, post, unknown_fields
+from tests.clients.harness import KEY, datas, opened, post, unknown_fields
 
 openai = pytest.importorskip("openai", reason="the openai client is not installed here")
 pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed here")
@@ -38,7 +38,7 @@ class Person(pydantic.BaseModel):
 
 
 def client_of(url: str) -> Any:
-    return opened(openai.OpenAI(base_url=f"{url}/v1", api_key="none", max_retries=0))
+    return opened(openai.OpenAI(base_url=f"{url}/v1", api_key=KEY, max_retries=0))
 
 
 def asked(word: str, **fields: Any) -> dict[str, Any]:

@@ -10,15 +10,17 @@ import sys
 from collections.abc import AsyncGenerator, Sequence
 
 import uvicorn
-from starlette.applications import Starlette
+from tests.clients.harness import KEY
 from tests.server.told import EVERYTHING, Happening, ToldService, answer_of, ended, part, started
 
-from pyrite.errors import BackendError
+from pyrite.errors import BackendError, ContextLengthError
 from pyrite.request import PositionLogprobs, TokenLogprob
-from pyrite.server import anthropic, ollama, openai
+from pyrite.server.app import build_app
 from pyrite.server.ask import Ask, ChatAsk, Event
 from pyrite.server.errors import HttpError
+from pyrite.server.keys import plain_keys
 from pyrite.server.run import listen, url_of
+from pyrite.server.settings import ServerSettings
 from pyrite.text.answer import CallArguments, CallStart, Content, Reasoning
 
 LOGPROBS = (PositionLogprobs(TokenLogprob(72, -0.5), (TokenLogprob(72, -0.5),)),)
@@ -46,6 +48,7 @@ ANSWERS: dict[str, Sequence[Happening]] = {
     "empty": [started(), ended()],
     "broken": [started(), part(Content("Hel")), BackendError("the step failed")],
     "full": [HttpError(429, "queue_full", "too many wait", retry_after=0)],
+    "long": [ContextLengthError(5000, 4096)],
     "down": [HttpError(503, "draining", "the server is shutting down", retry_after=0)],
 }
 
@@ -53,8 +56,8 @@ ANSWERS: dict[str, Sequence[Happening]] = {
 class Told(ToldService):
     async def answer(self, asks: Sequence[Ask], tenant: str = "") -> AsyncGenerator[Event, None]:
         ask = asks[0]
-        assert isinstance(ask, ChatAsk)
-        word = str(ask.messages[-1]["content"]).split(" ")[0]
+        text = ask.messages[-1]["content"] if isinstance(ask, ChatAsk) else ask.prompt
+        word = str(text).split(" ")[0]
         self.happenings = ANSWERS.get(word, ANSWERS["text"])
         async for event in super().answer(asks, tenant):
             yield event
@@ -62,9 +65,9 @@ class Told(ToldService):
 
 async def serve() -> None:
     service = Told()
-    dialects = (openai, anthropic, ollama)
-    routes = [route for dialect in dialects for route in dialect.routes(service)]  # type: ignore[arg-type]
-    config = uvicorn.Config(Starlette(routes=routes), log_config=None, lifespan="off", ws="none")
+    settings = ServerSettings(keys=tuple(plain_keys([KEY])))
+    app = build_app(service, settings)  # type: ignore[arg-type]
+    config = uvicorn.Config(app, log_config=None, lifespan="off", ws="none")
     server = uvicorn.Server(config)
     listener = listen("127.0.0.1", 0)
 
