@@ -27,7 +27,7 @@ from pyrite.sequence import Sequence, Slice
 from pyrite.shares import Queues, Shares
 
 SCORED_TOKENS = 64  # prompt tokens with logits of their own in one step: each is a whole row
-LOOKED_AT = 64  # sequences of a queue, for one that does not wait for another's pages
+LOOKED_AT = 32  # sequences of a queue, for one that does not wait for another's pages
 STALLED_STEPS = 2  # without a slice: nobody waits any longer for the pages of such a sequence
 
 
@@ -163,9 +163,18 @@ class Scheduler:
             if sequence.num_behind > 1 and id(sequence) not in step.tried
         ]
         if may_admit:
-            heads = map(self._head, self.waiting.each())
-            candidates += [head for head in heads if head is not None]
+            candidates += self._heads(step)
         return min(candidates, key=self._turn, default=None)
+
+    def _heads(self, step: _Step) -> list[Sequence]:
+        """Those who may be admitted next, one of each queue at most; looked for once in a step,
+        and anew when others were admitted or preempted."""
+        state = (self.num_preemptions, len(self.running))
+        if step.heads_at != state:
+            heads = map(self._head, self.waiting.each())
+            step.heads = [head for head in heads if head is not None]
+            step.heads_at = state
+        return step.heads
 
     def _head(self, queue: list[Sequence]) -> Sequence | None:
         """The first of a queue that does not wait for another's pages."""
@@ -336,6 +345,8 @@ class _Step:
         self.scored_budget = SCORED_TOKENS
         self.num_readable = keeper.step_pages if keeper else 0  # pages that are kept on disk
         self.has_read = False
+        self.heads: list[Sequence] = []  # see Scheduler._heads
+        self.heads_at: tuple[int, int] | None = None
 
     def add(self, work: Slice) -> None:
         self.slices.append(work)

@@ -28,7 +28,9 @@ class Sequence:
     is_offered: bool = False  # its prompt's pages, to be kept
     num_computed_tokens: int = 0  # whose keys and values are in its pages
     num_cached_tokens: int = 0  # of the prompt, found when it was admitted, or read from disk after
-    parting: Parting | None = None  # of the prompt and what was cached then
+    parting: Parting | None = field(
+        default=None, repr=False
+    )  # of the prompt and what was cached then
 
     @property
     def pages(self) -> list[int]:

@@ -222,6 +222,18 @@ def test_the_cache_can_be_switched_off() -> None:
     assert (runner.pages == POISON).all()
 
 
+def test_what_a_failed_assertion_would_print_tells_no_prompt() -> None:
+    on = engine()
+    ask(on, request("a", text(90), max_tokens=2))
+    on.add(replace(request("b", text(90), max_tokens=9), cache_namespace="", explain_cache=True))
+    on.step()
+    (_, sequence), *_ = on._active.values()
+    printed = repr(sequence)
+    assert len(printed) < 800
+    assert str(ord(text(90)[0])) + ", " not in printed
+    assert "pages=" in printed
+
+
 def test_statistics() -> None:
     on = engine(num_pages=20)
     one = request("a", text(70), max_tokens=10)

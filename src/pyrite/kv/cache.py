@@ -32,16 +32,18 @@ class PageTable:
     `token_ids` is the owner's own list, which grows; a cache that is off never looks at it.
     """
 
-    token_ids: Sequence[int] = ()
-    namespace: str = ""
+    token_ids: Sequence[int] = field(default=(), repr=False)
+    namespace: str = field(default="", repr=False)
     pages: list[int] = field(default_factory=list)  # -1: outside of the window, given back
     version: int = 0  # of `pages`: no two tables, nor one that changed, have the same
-    entries: list[CachedPage] = field(default_factory=list)  # of its first pages, those published
-    keys: list[bytes] = field(default_factory=list)  # of its first full pages, those asked for
+    entries: list[CachedPage] = field(default_factory=list, repr=False)  # of its published pages
+    keys: list[bytes] = field(default_factory=list, repr=False)  # of its first full pages
     num_dropped: int = 0  # pages at the front that are -1
     is_published: bool = True  # False: what follows `entries` stays its own
-    next_key: bytes | None = None  # see PageCache.next_key
+    next_key: bytes | None = field(default=None, repr=False)  # see PageCache.next_key
     next_key_at: int = -1  # the index's version for which `next_key` holds
+    known: CachedPage | None = field(default=None, repr=False)  # the last page before that key,
+    num_known: int = 0  # and how many pages there are up to it
 
 
 @dataclass(frozen=True, slots=True)
@@ -235,6 +237,7 @@ class PageCache:
         table.num_dropped = 0
         table.is_published = True
         table.next_key_at = -1
+        table.known = None
         table.version = next(_versions)
 
     def run_copies(self, copy_page: Callable[[int, int], None]) -> None:
@@ -247,10 +250,8 @@ class PageCache:
 
     def next_key(self, table: PageTable, num_tokens: int) -> bytes | None:
         """The key of its first full page that is not known; None when all are."""
-        if table.next_key_at != self.index.version:
-            most = num_tokens // PAGE_TOKENS
-            number = len(self._walk(table, most)) if self.is_on else most
-            table.next_key = self.keys(table, number + 1)[number] if number < most else None
+        if self.is_on and table.next_key_at != self.index.version:
+            table.next_key = self._next_key(table, num_tokens // PAGE_TOKENS)
             table.next_key_at = self.index.version
         return table.next_key
 
@@ -288,6 +289,21 @@ class PageCache:
             entries.append(found)
             parent = found
         return entries
+
+    def _next_key(self, table: PageTable, num_pages: int) -> bytes | None:
+        """Goes on from where it came to the last time, for it is asked after each step."""
+        known, number = table.known, table.num_known
+        if known is None or not known.is_indexed:
+            known, number = self.index.root(table.namespace), 0
+        key: bytes | None = None
+        while number < num_pages:
+            key = self.keys(table, number + 1)[number]
+            child = self.index.child(known, key, _tokens_of(table, number))
+            if child is None:
+                break
+            known, number, key = child, number + 1, None
+        table.known, table.num_known = (known, number) if number else (None, 0)
+        return key
 
     def _is_kept(self, table: PageTable, number: int, num_tokens: int) -> bool:
         if self.keeper is None or number >= (num_tokens - 1) // PAGE_TOKENS:

@@ -30,11 +30,11 @@ class CachedPage:
     children, and who goes on from it needs a copy of the page.
     """
 
-    key: bytes
-    tokens: tuple[int, ...] = ()
+    key: bytes = field(repr=False)
+    tokens: tuple[int, ...] = field(default=(), repr=False)
     page: int = -1
-    parent: CachedPage | None = None
-    children: dict[bytes, CachedPage] = field(default_factory=dict)  # by key, the newest last
+    parent: CachedPage | None = field(default=None, repr=False)
+    children: dict[bytes, CachedPage] = field(default_factory=dict, repr=False)  # the newest last
     is_indexed: bool = True  # False once it was evicted
 
 
