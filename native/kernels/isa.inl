@@ -6,6 +6,8 @@
 
 #include "kernels/rows.inl"
 
+#include "kernels/attention_blocks.inl"
+
 #include "kernels/attention.inl"
 
 #include "kernels/codes.h"

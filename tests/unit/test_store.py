@@ -130,6 +130,21 @@ def test_a_folder_of_another_user_is_refused(store: PageStore, monkeypatch):
         put(store, 1)
 
 
+def test_a_page_of_another_user_is_a_miss(store: PageStore, monkeypatch):
+    put(store, 1)
+    monkeypatch.setattr(module.os, "geteuid", lambda: 12345)
+    assert found(store, 1) is None
+
+
+def test_a_folder_that_was_removed_is_made_again(store: PageStore):
+    put(store, 1)
+    file_of(store, 1).unlink()
+    store.folder.rmdir()
+    assert found(store, 1) is None
+    put(store, 2)
+    assert found(store, 2) is not None
+
+
 def test_a_link_is_not_followed(store: PageStore, tmp_path: Path):
     put(store, 1)
     target = tmp_path / "elsewhere"

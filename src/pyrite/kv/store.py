@@ -67,7 +67,6 @@ class PageStore:
         self.folder = folder
         self.limit_bytes = limit_bytes
         self._left_bytes = 0  # to be written before the next trim
-        self._is_ready = False
 
     def has(self, key: bytes) -> bool:
         """Whether there is a file of that name; `get` tells whether it is any good."""
@@ -93,9 +92,7 @@ class PageStore:
 
     def put(self, name: Name, page: memoryview) -> None:
         """Raises OSError; then nothing is left behind."""
-        if not self._is_ready:
-            make_private(self.folder)
-            self._is_ready = True
+        make_private(self.folder)
         content = _content(name, page)
         size = sum(len(part) for part in content)
         if size > self.limit_bytes:
@@ -153,6 +150,8 @@ def _mapped(path: Path) -> tuple[mmap.mmap, float]:
     handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
     try:
         status = os.fstat(handle)
+        if status.st_uid != os.geteuid():
+            raise OSError(errno.EPERM, "belongs to another user", str(path))
         if status.st_size < HEADER.size:
             return mmap.mmap(-1, HEADER.size), status.st_mtime  # an empty file has no map
         return mmap.mmap(handle, status.st_size, access=mmap.ACCESS_READ), status.st_mtime

@@ -1,0 +1,104 @@
+// Blocks of keys and values of one head, of either KvType: where their parts are, and how a position
+// is written to them. Written against Lanes. See attention.h.
+
+namespace attention {
+
+constexpr int kBlockKeys = kPageTokens;
+
+// What multiplies keys, (key groups, 32), and values, (32,), as they are folded in: nothing, or
+// floats, a position a lane.
+struct Unscaled {
+  Unscaled operator+(int) const { return {}; }
+};
+
+// `Stored` is what a block holds: uint16_t for float16, or int8_t.
+
+template <class Stored>
+constexpr KvType kTypeOf = std::is_same_v<Stored, int8_t> ? KvType::kQ8 : KvType::kF16;
+
+// One head's block of a page.
+template <class Stored, class Scales>
+struct StoredBlock {
+  Stored* keys;
+  Stored* values;
+  Scales key_scales;
+  Scales value_scales;
+};
+
+template <class Stored>
+inline auto stored_block(uint8_t* bytes, int head_width) {
+  Stored* keys = reinterpret_cast<Stored*>(bytes);
+  Stored* values = keys + size_t(kBlockKeys) * head_width;
+  if constexpr (kTypeOf<Stored> == KvType::kF16) {
+    return StoredBlock<Stored, Unscaled>{keys, values, {}, {}};
+  } else {
+    float* scales = reinterpret_cast<float*>(values + size_t(kBlockKeys) * padded_width(head_width));
+    return StoredBlock<Stored, float*>{keys, values, scales,
+                                       scales + kBlockKeys * key_groups(head_width)};
+  }
+}
+
+// What columns are divided by to be whole numbers up to 127. NaN where one is not finite; 0 where
+// all are too small to be kept.
+inline float scale_of(const float* columns, int width) {
+  Lanes most = broadcast(0.0f);
+  bool all_finite = true;
+  rows::each_run(width, [&](int column, int count) {
+    const Lanes a = rows::load_run(columns + column, count);
+    all_finite &= finite(a);
+    most = maximum(most, maximum(a, broadcast(0.0f) - a));
+  });
+  if (!all_finite) return std::numeric_limits<float>::quiet_NaN();
+  return largest(most) < kSmallestKept ? 0.0f : largest(most) / 127.0f;
+}
+
+// Where the scale is no number to divide by, it alone tells: the columns become zeros.
+inline Lanes divisor_of(float scale) {
+  return broadcast(scale > 0 ? scale : std::numeric_limits<float>::infinity());
+}
+
+// 16 columns, as whole multiples of `divisor` where they are kept as integers.
+inline void store_lanes(uint16_t* to, Lanes a, Lanes) { store_half(to, a); }
+inline void store_lanes(int8_t* to, Lanes a, Lanes divisor) { store_bytes(to, a / divisor); }
+
+// To one position of a transposed block: columns are kBlockKeys apart.
+template <class Stored>
+inline void store_key(const float* key, int width, Lanes divisor, Stored* to) {
+  rows::each_run(width, [&](int column, int count) {
+    Stored run[16];
+    store_lanes(run, rows::load_run(key + column, count), divisor);
+    for (int i = 0; i < count; ++i) to[size_t(column + i) * kBlockKeys] = run[i];
+  });
+}
+
+template <class Stored>
+inline void store_value(const float* value, int width, Lanes divisor, Stored* to) {
+  rows::each_run(width, [&](int column, int count) {
+    store_lanes(to + column, rows::load_run(value + column, count), divisor);
+  });
+}
+
+inline void store_halves(const float* key, const float* value, int head_width, int slot,
+                         uint8_t* bytes) {
+  const auto block = stored_block<uint16_t>(bytes, head_width);
+  const Lanes unused = broadcast(1.0f);
+  store_key(key, head_width, unused, block.keys + slot);
+  store_value(value, head_width, unused, block.values + size_t(slot) * padded_width(head_width));
+}
+
+inline void store_integers(const float* key, const float* value, int head_width, int slot,
+                           uint8_t* bytes) {
+  const auto block = stored_block<int8_t>(bytes, head_width);
+  for (int start = 0; start < head_width; start += kKeyGroup) {
+    const int width = std::min(kKeyGroup, head_width - start);
+    float& scale = block.key_scales[start / kKeyGroup * kBlockKeys + slot];
+    scale = scale_of(key + start, width);
+    store_key(key + start, width, divisor_of(scale), block.keys + start * kBlockKeys + slot);
+  }
+  float& scale = block.value_scales[slot];
+  scale = scale_of(value, head_width);
+  store_value(value, head_width, divisor_of(scale),
+              block.values + size_t(slot) * padded_width(head_width));
+}
+
+}  // namespace attention
