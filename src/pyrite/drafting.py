@@ -55,7 +55,9 @@ class DraftModel:
         return [chance for chance in chances if chance >= LEAST_CHANCE]
 
     def seconds(self, num_requests: int, most: int) -> NDArray[np.float64]:
-        """One run a guess, for all requests together; the first computes the last token as well."""
+        """One run a guess, for all requests together. Nothing, until a run has been measured."""
+        if not self._times.num_observed:
+            return np.zeros(most + 1)
         runs: NDArray[np.float64] = np.ceil(np.arange(most + 1) / num_requests)
         return runs * float(self._times.estimate(num_requests, 0)[0])
 

@@ -31,19 +31,19 @@ class StepTimes:
         self._shape = np.full(len(SIZES), np.nan)  # log, relative to the level; NaN: never seen
         self._count = np.zeros(len(SIZES))
         self._last = np.zeros(len(SIZES))  # step in which it was seen
-        self._steps = 0
+        self.num_observed = 0
 
     def observe(self, num_rows: int, seconds: float) -> None:
-        self._steps += 1
+        self.num_observed += 1
         size, measured = _size(num_rows), math.log(max(seconds, 1e-9))
-        if self._steps == 1:
+        if self.num_observed == 1:
             self._level = measured
         if not self._count[size]:
             self._shape[size] = measured - self._level
         surprise = measured - self._level - self._shape[size]
         surprise = max(SURPRISES[0], min(SURPRISES[1], surprise))
         self._count[size] += 1
-        self._last[size] = self._steps
+        self._last[size] = self.num_observed
         self._level += LEVEL_GAIN * surprise
         self._shape[size] += max(1 / self._count[size], LEAST_GAIN) * surprise
 
@@ -53,7 +53,7 @@ class StepTimes:
         known = np.flatnonzero(self._count)
         if not len(known):
             return _first_guess(rows)
-        age = (self._steps - self._last[known]) / FORGIVEN_AFTER
+        age = (self.num_observed - self._last[known]) / FORGIVEN_AFTER
         logs = self._shape[known] - FORGIVENESS * np.minimum(age, 1)
         sizes, times = np.array(SIZES)[known], np.maximum.accumulate(np.exp(self._level + logs))
         beyond = _slope_at_end(sizes, times) * np.maximum(rows - sizes[-1], 0)

@@ -25,6 +25,7 @@ from pyrite.drafting import CATCH_UP_TOKENS, DraftModel
 from pyrite.engine import Engine
 from pyrite.request import Request
 from pyrite.speculation import Speculation
+from pyrite.steptimes import StepTimes
 
 
 def mostly_right(history: tuple[int, ...]) -> Any:
@@ -108,6 +109,22 @@ def test_a_draft_that_is_wrong_is_seldom_asked() -> None:
     assert engine.stats().accepted_tokens == 0
     assert engine.stats().drafted_tokens < 60
     assert len(ahead.sizes) < 60
+
+
+@pytest.mark.parametrize("model_seconds", [1.0, 1e-9])
+def test_a_draft_is_measured_first_and_then_asked_if_it_is_quick(model_seconds: float) -> None:
+    one = request("a", hashed_text(30), max_tokens=60)
+    engine, ahead = drafting(ReadingRunner(), hashed)
+    model: Any = engine._speculation._guesser
+    del model.seconds
+    model._times = StepTimes()
+    times: Any = engine._speculation.times
+    times.estimate = lambda rows, more: model_seconds * (1 + 0.01 * np.arange(more + 1))
+    assert_same(drive(engine, [one]), as_told([one]))
+    if model_seconds == 1.0:
+        assert engine.stats().accepted_tokens > 40
+    else:
+        assert 0 < len(ahead.sizes) < 20, "it was tried, and found too slow"
 
 
 def test_a_long_prompt_is_computed_in_parts_between_steps() -> None:
