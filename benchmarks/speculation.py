@@ -37,8 +37,8 @@ class Case:
     temperature: float
 
 
-def cases() -> list[Case]:
-    code = (SOURCES / "kv" / "pages.py").read_text()[:3000]
+def cases(num_characters: int) -> list[Case]:
+    code = (SOURCES / "kv" / "pages.py").read_text()[:num_characters]
     asked = f"Here is a file.\n\n```python\n{code}\n```\n\nThe same file again:\n\n```python\n"
     return [
         Case("copy", asked + code[:200], None, 0.0),
@@ -118,6 +118,7 @@ def main() -> None:
     parser.add_argument("--tokens", type=int, default=128)
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--characters", type=int, default=3000, help="of the file in the prompt")
     parser.add_argument("--cases", nargs="*", default=["copy", "edit", "prose"])
     options = parser.parse_args()
     print("| text | plain, t/s of processor | guessed | ratio | plain, t/s | guessed | ratio "
@@ -131,7 +132,7 @@ def main() -> None:
                 name, speculation=options.draft, threads=options.threads, context=2048
             ) as guessing,
         ):
-            for case in cases():
+            for case in cases(options.characters):
                 if case.name in options.cases:
                     print(compare(plain, guessing, case, options), flush=True)
 
