@@ -20,6 +20,7 @@ LEAST_GAIN = 0.04  # and for the curve's, once much has been seen
 SURPRISES = (-0.5, 0.2)  # nats that count at most; what is slower still is somebody else's doing
 FORGIVENESS = 0.3  # nats that a size becomes cheaper in theory while it is not tried
 FORGIVEN_AFTER = 1000  # steps
+DRAWN_EVERY = 16  # steps: drawing the curve takes as long as a percent of a small model's step
 
 
 class StepTimes:
@@ -31,6 +32,8 @@ class StepTimes:
         self._shape = np.full(len(SIZES), np.nan)  # log, relative to the level; NaN: never seen
         self._count = np.zeros(len(SIZES))
         self._last = np.zeros(len(SIZES))  # step in which it was seen
+        self._curve = np.empty(0)  # (rows,) seconds of 1 row, of 2, ...; drawn now and then
+        self._drawn_at = 0  # step
         self.num_observed = 0
 
     def observe(self, num_rows: int, seconds: float) -> None:
@@ -40,6 +43,7 @@ class StepTimes:
             self._level = measured
         if not self._count[size]:
             self._shape[size] = measured - self._level
+            self._curve = np.empty(0)
         surprise = measured - self._level - self._shape[size]
         surprise = max(SURPRISES[0], min(SURPRISES[1], surprise))
         self._count[size] += 1
@@ -49,7 +53,15 @@ class StepTimes:
 
     def estimate(self, num_rows: int, more: int) -> NDArray[np.float64]:
         """Seconds of steps of `num_rows` to `num_rows + more` rows, never falling. (more + 1,)"""
-        rows = np.arange(num_rows, num_rows + more + 1)
+        last = num_rows + more
+        if last > len(self._curve) or self.num_observed - self._drawn_at >= DRAWN_EVERY:
+            self._curve = self._draw(max(last, SIZES[-1]))
+            self._drawn_at = self.num_observed
+        return self._curve[num_rows - 1 : last]
+
+    def _draw(self, most: int) -> NDArray[np.float64]:
+        """The curve up to `most` rows. (most,)"""
+        rows = np.arange(1, most + 1)
         known = np.flatnonzero(self._count)
         if not len(known):
             return _first_guess(rows)

@@ -136,11 +136,13 @@ def worthwhile(
     ranked = sorted(
         ((chance, -owner) for owner, own in enumerate(chances) for chance in own), reverse=True
     )[: len(seconds) - 1]
-    expected = num_rows + np.cumsum([0.0, *(chance for chance, _ in ranked)])
-    speed = expected / seconds[: len(expected)]
-    best = int(np.argmax(speed))
-    if speed[best] < speed[0] * LEAST_GAIN:
-        best = 0
+    times = seconds.tolist()
+    best, speed = 0, LEAST_GAIN * num_rows / times[0]
+    expected = float(num_rows)
+    for count, (chance, _) in enumerate(ranked, start=1):
+        expected += chance
+        if expected > speed * times[count]:
+            best, speed = count, expected / times[count]
     counts = [0] * len(chances)
     for _, owner in ranked[:best]:
         counts[-owner] += 1
