@@ -96,7 +96,9 @@ def compare(plain: Model, guessing: Model, case: Case, options: argparse.Namespa
     speeds: list[tuple[float, float, float, float]] = []
     before = guessing.loaded.engine.stats()
     for seed in range(options.rounds + 1):  # the first is left out: it warms up
-        pair = [answer(model, case, options.tokens, seed) for model in (plain, guessing)]
+        turns = (plain, guessing) if seed % 2 else (guessing, plain)
+        told_by = {id(model): answer(model, case, options.tokens, seed) for model in turns}
+        pair = [told_by[id(plain)], told_by[id(guessing)]]
         assert pair[0][0] == pair[1][0], f"{case.name}: another text when guessed"
         speeds.append((*pair[0][1:], *pair[1][1:]))
     after = guessing.loaded.engine.stats()
