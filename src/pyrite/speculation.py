@@ -15,6 +15,7 @@ from pyrite.sampling.speculate import MOST_GUESSES, Guesser, worthwhile
 from pyrite.sequence import Sequence
 from pyrite.steptimes import StepTimes
 
+CERTAIN = 0.99  # the chance of a token that a grammar forces: the request may end before it
 logger = logging.getLogger("pyrite")
 
 
@@ -27,6 +28,7 @@ class Speculation:
         self.num_drafted = 0  # guesses in them
         self.accepted_at = [0] * MOST_GUESSES  # guesses that held, by their place in the run
         self._guesser = guesser
+        self._forced: dict[str, list[int]] = {}  # by request: what its grammar forces next
 
     def propose(self, running: Many[tuple[Continuation, Sequence]], budget: int) -> None:
         """Fills in the drafts of all requests. `budget`: the most tokens that a step computes."""
@@ -45,13 +47,25 @@ class Speculation:
         self, guesser: Guesser, running: Many[tuple[Continuation, Sequence]], budget: int
     ) -> None:
         drawing = [pair for pair in running if _most(pair[1]) > 0]
-        chances = [
-            guesser.chances(sequence.request_id, continuation.token_ids, _most(sequence))
-            for continuation, sequence in drawing
-        ]
+        self._forced = {}
+        chances = [self._chances(guesser, *pair) for pair in drawing]
         if any(chances):
             num_rows = min(budget, sum(sequence.num_behind for _, sequence in running))
             self._guess(guesser, drawing, self._counts(guesser, chances, num_rows))
+
+    def _chances(
+        self, guesser: Guesser, continuation: Continuation, sequence: Sequence
+    ) -> list[float]:
+        """What a grammar forces is certain; the guesser hears of the request all the same."""
+        name, most = sequence.request_id, _most(sequence)
+        chances = guesser.chances(name, continuation.token_ids, most)
+        if continuation.constraint is None:
+            return chances
+        forced = continuation.constraint.forced_tokens()[:most]
+        if not forced:
+            return chances
+        self._forced[name] = forced
+        return [CERTAIN] * len(forced)
 
     def learn(self, request_id: str, num_drafts: int, num_accepted: int) -> None:
         """Of a request's drafts so many were verified, and so many of them held."""
@@ -61,7 +75,7 @@ class Speculation:
         self.num_drafted += num_drafts
         for place in range(num_accepted):
             self.accepted_at[place] += 1
-        if self._guesser is not None:
+        if self._guesser is not None and request_id not in self._forced:
             self._guesser.learn(request_id, num_drafts, num_accepted)
 
     def forget(self, request_id: str) -> None:
@@ -77,10 +91,14 @@ class Speculation:
         self, guesser: Guesser, drawing: list[tuple[Continuation, Sequence]], counts: list[int]
     ) -> None:
         chosen = [(*pair, count) for pair, count in zip(drawing, counts, strict=True) if count]
-        guesses = guesser.guesses(
-            [(sequence.request_id, one.token_ids, count) for one, sequence, count in chosen]
-        )
-        for (continuation, sequence, _), tokens in zip(chosen, guesses, strict=True):
+        asked = [
+            (sequence.request_id, one.token_ids, count)
+            for one, sequence, count in chosen
+            if sequence.request_id not in self._forced
+        ]
+        guesses = {ask[0]: told for ask, told in zip(asked, guesser.guesses(asked), strict=True)}
+        for continuation, sequence, count in chosen:
+            tokens = (self._forced | guesses)[sequence.request_id][:count]
             continuation.drafts = continuation.admissible(tokens)
             sequence.num_drafts = len(continuation.drafts)
 

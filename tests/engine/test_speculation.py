@@ -282,6 +282,30 @@ def test_constrained_as_plain(right: float, temperature: float) -> None:
     assert stats.accepted_tokens <= stats.drafted_tokens
 
 
+class Silent(Oracle):
+    """Never guesses."""
+
+    def chances(self, request_id: str, token_ids: Sequence[int], most: int) -> list[float]:
+        return []
+
+
+def test_what_a_grammar_forces_is_guessed() -> None:
+    schema = {
+        "type": "object",
+        "properties": {"first_property": {"enum": [1, 2]}, "second_property": {"enum": [1, 2]}},
+        "required": ["first_property", "second_property"],
+        "additionalProperties": False,
+    }
+    one = request("a", "q:", grammar=Grammar.json_schema(schema), max_tokens=90)
+    plain = as_told([one])
+    runner = ReadingRunner()
+    engine = speculating(runner, Silent({}, 0.0))
+    assert_same(drive(engine, [one]), plain)
+    stats = engine.stats()
+    assert stats.accepted_tokens == stats.drafted_tokens > 20
+    assert len(runner.sizes) < len(plain["a"].token_ids) / 2
+
+
 def repeating(history: tuple[int, ...]) -> Any:
     """Says the history's first forty tokens again and again."""
     logits = np.zeros(len(hashed(history)), np.float32)
