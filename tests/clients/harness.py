@@ -6,6 +6,7 @@ no import of Pyrite here.
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import re
@@ -15,14 +16,15 @@ import tempfile
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Coroutine, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 KEY = "pyrite-test-key"  # that both servers ask for
+Result = TypeVar("Result")
 START_SECONDS = 60.0
 MODEL = "SmolLM2-135M-Instruct.Q4_1.gguf"
 
@@ -65,6 +67,14 @@ def url_in(log: Path, process: subprocess.Popen[bytes]) -> str:
             break
         time.sleep(0.05)
     raise AssertionError("no server: " + log.read_text())
+
+
+_loop = asyncio.new_event_loop()
+
+
+def awaited(work: Coroutine[Any, Any, Result]) -> Result:
+    """The result of work on the one event loop of these tests: clients keep their connections."""
+    return _loop.run_until_complete(work)
 
 
 _open: list[Any] = []
