@@ -207,7 +207,6 @@ def test_what_is_there_of_an_api_is_described(tiny: Served) -> None:
     with tiny.client() as client:
         described = client.get("/openapi.json").json()
         for path, item in described["paths"].items():
-            if "get" in item:
-                assert client.get(path).status_code == 200, path
-            else:
-                assert client.post(path, json={}).status_code == 400, path
+            (method,) = item
+            reply = client.request(method, path, json=None if method == "get" else {})
+            assert reply.status_code == (200 if method == "get" else 400), path

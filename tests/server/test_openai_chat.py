@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 from typing import Any
 
+import httpx
 import pytest
 from tests.server.harness import Served, events_of
 
@@ -108,6 +110,32 @@ def test_the_context_is_a_clear_limit(scripted: Served) -> None:
         reply = client.post("/v1/completions", json=body)
     assert reply.json()["choices"][0]["finish_reason"] == "length"
     assert reply.json()["usage"]["completion_tokens"] == 2
+
+
+HUGE = 10**30
+
+
+@pytest.mark.parametrize(
+    ("path", "fields"),
+    [
+        ("/v1/completions", {"prompt": [HUGE]}),
+        ("/v1/completions", {"prompt": "tin", "priority": -HUGE}),
+        ("/v1/embeddings", {"input": [HUGE]}),
+        ("/v1/embeddings", {"input": "tin", "dimensions": HUGE}),
+    ],
+)
+def test_a_number_beyond_64_bits_hurts_nobody(
+    scripted: Served, path: str, fields: dict[str, Any]
+) -> None:
+    """Neither its own request, nor those that were asked at the same moment."""
+
+    async def ask() -> list[httpx.Response]:
+        async with httpx.AsyncClient(base_url=scripted.url, timeout=20) as client:
+            good = {"prompt": "tin", "max_tokens": 2}
+            bodies = [("/v1/completions", good), (path, fields), ("/v1/completions", good)]
+            return await asyncio.gather(*(client.post(to, json=body) for to, body in bodies))
+
+    assert [reply.status_code for reply in asyncio.run(ask())] == [200, 400, 200]
 
 
 @pytest.mark.parametrize("prompt", ["", [], [""], [[]], None])

@@ -22,7 +22,7 @@ from typing import cast
 
 from pyrite.config import Settings
 from pyrite.embedding import EmbeddingRequest
-from pyrite.errors import BackendError, PyriteError
+from pyrite.errors import BackendError, PyriteError, RequestError
 from pyrite.request import Delta, EngineStats, Request
 from pyrite.server.wire import (
     Add,
@@ -103,7 +103,7 @@ class EngineLink:
         self.on_report: Callable[[Report], None] = lambda report: None
         self._inboxes: dict[str, Inbox] = {}
         self._waiters: dict[str, asyncio.Future[Vectors]] = {}  # of requests for embeddings
-        self._outgoing: list[Command] = []
+        self._outgoing: list[bytes] = []  # frames of commands
         self._restarts: deque[float] = deque()
         self._process: subprocess.Popen[bytes] | None = None
         self._transport: asyncio.Transport | None = None
@@ -151,21 +151,21 @@ class EngineLink:
             raise self.error
 
     def add(self, request: Request, inbox: Inbox) -> None:
-        """Raises BackendError while there is no engine."""
+        """Raises BackendError while there is no engine, RequestError for a number out of bounds."""
         if self.state != "ready":
             raise self.error or BackendError(
                 "the engine is not ready", hint="ask again in a moment; /readyz tells when"
             )
-        self._inboxes[request.request_id] = inbox
         self._say(Add(request))
+        self._inboxes[request.request_id] = inbox
 
     async def embed(self, request: EmbeddingRequest) -> Vectors:
         """Raises what the request's own error is, BackendError while there is no engine."""
         if self.state != "ready":
             raise self.error or BackendError("the engine is not ready", hint="ask again")
+        self._say(Embed(request))
         waiter = asyncio.get_running_loop().create_future()
         self._waiters[request.request_id] = waiter
-        self._say(Embed(request))
         try:
             vectors: Vectors = await waiter
         finally:
@@ -195,14 +195,20 @@ class EngineLink:
                 await asyncio.to_thread(process.wait)
 
     def _say(self, command: Command) -> None:
+        """Raises RequestError for what cannot be said; others' commands are untouched by it."""
+        try:
+            framed = frame([command])
+        except OverflowError:
+            words = "a whole number has more than 64 bits"
+            raise RequestError(words, hint="give a smaller one") from None
         if not self._outgoing:
             asyncio.get_running_loop().call_soon(self._flush)
-        self._outgoing.append(command)
+        self._outgoing.append(framed)
 
     def _flush(self) -> None:
-        commands, self._outgoing = self._outgoing, []
-        if self._transport is not None and commands:
-            self._transport.write(frame(commands))
+        frames, self._outgoing = self._outgoing, []
+        if self._transport is not None and frames:
+            self._transport.write(b"".join(frames))
 
     def connected(self, transport: asyncio.Transport) -> None:
         self._transport = transport

@@ -104,9 +104,9 @@ def document() -> dict[str, Any]:
 
 
 def posted(operation: Operation, schema: dict[str, Any]) -> dict[str, Any]:
-    content = {"application/json": {"schema": {"type": "object"}}}
+    content: dict[str, Any] = {"application/json": {"schema": {"type": "object"}}}
     if operation.stream:
-        content[operation.stream] = {"schema": {"type": "string"}}
+        content[operation.stream] = {}  # 3.1 has no schema of what comes one after another
     return {
         "summary": operation.words,
         "requestBody": {"required": True, "content": {"application/json": {"schema": schema}}},
