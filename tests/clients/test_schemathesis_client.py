@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.clients.harness import KEY, ROOT, python, run
+from tests.clients.harness import KEY, ROOT, model_path, python, run
 
 schemathesis = pytest.importorskip("schemathesis", reason="schemathesis is not installed here")
 
@@ -36,11 +37,21 @@ WANDERING = settings(
 )
 
 
-@pytest.fixture(scope="session")
-def tiny() -> Iterator[str]:
-    """The URL of `pyrite serve` with a model so small that every answer is quick."""
-    command = [python(), "-m", "pyrite", "serve", str(TINY), "--port", "0", "--name", "tiny"]
-    yield from run([*command, "--alias", "*", "--context", "64", "--api-key", KEY])
+def served(model: Path) -> Iterator[str]:
+    """The URL of `pyrite serve` with a context so small that every answer is quick."""
+    command = [python(), "-m", "pyrite", "serve", str(model), "--port", "0", "--alias", "*"]
+    yield from run([*command, "--context", "64", "--api-key", KEY])
+
+
+@pytest.fixture
+def chatty() -> Iterator[str]:
+    yield from served(model_path())
+
+
+@pytest.fixture
+def plain() -> Iterator[str]:
+    """With a model that has no chat template."""
+    yield from served(TINY)
 
 
 def faults(url: str) -> dict[str, BaseException]:
@@ -67,5 +78,9 @@ def wander(operation: Any) -> None:
     ask()
 
 
-def test_a_server_answers_as_described(tiny: str) -> None:
-    assert faults(tiny) == {}
+def test_a_server_answers_as_described(chatty: str) -> None:
+    assert faults(chatty) == {}
+
+
+def test_a_server_without_a_template_answers_as_described(plain: str) -> None:
+    assert faults(plain) == {}
