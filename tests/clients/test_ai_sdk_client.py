@@ -13,17 +13,18 @@ from typing import Any
 import pytest
 from tests.clients.harness import KEY, wait_idle
 
+FOLDER = Path(os.environ.get("PYRITE_CLIENT_FOLDER", "."))
 SCRIPT = Path(__file__).parent / "ai_sdk.mjs"
 Case = Callable[..., Any]
+
+if shutil.which("node") is None or not (FOLDER / "node_modules" / "ai").is_dir():
+    pytest.skip("node or the AI SDK is not installed here", allow_module_level=True)
 
 
 @pytest.fixture(scope="module")
 def case() -> Case:
     """Runs one case: modules are found from where the script lies, so that it is copied there."""
-    folder = Path(os.environ.get("PYRITE_CLIENT_FOLDER", "."))
-    if shutil.which("node") is None or not (folder / "node_modules" / "ai").is_dir():
-        pytest.skip("node or the AI SDK is not installed here")
-    script = shutil.copy(SCRIPT, folder)
+    script = shutil.copy(SCRIPT, FOLDER)
 
     def run(name: str, url: str, model: str = "told", key: str = KEY) -> Any:
         command = ["node", script, name, url, key, model]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.clients.harness import KEY, datas, opened, post, unknown_fields
+from tests.clients.harness import KEY, datas, opened, post, unknown_fields, wait_idle
 
 anthropic = pytest.importorskip("anthropic", reason="the anthropic client is not installed here")
 pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed here")
@@ -23,8 +23,8 @@ class Person(pydantic.BaseModel):
     age: int
 
 
-def client_of(url: str, **options: Any) -> Any:
-    return opened(anthropic.Anthropic(base_url=url, api_key=KEY, max_retries=0, **options))
+def client_of(url: str, key: str = KEY) -> Any:
+    return opened(anthropic.Anthropic(base_url=url, api_key=key, max_retries=0))
 
 
 def asked(word: str, **fields: Any) -> dict[str, Any]:
@@ -138,6 +138,7 @@ def test_what_is_ignored_is_told_to_the_client(told: str) -> None:
         ("text", {"max_tokens": -1}, "BadRequestError"),
         ("text", {"model": "other"}, "NotFoundError"),
         ("text", {"tool_choice": {"type": "tool", "name": "none"}}, "BadRequestError"),
+        ("long", {}, "BadRequestError"),
         ("full", {}, "RateLimitError"),
         ("down", {}, "ServiceUnavailableError"),
     ],
@@ -148,6 +149,13 @@ def test_errors_are_the_clients_own(told: str, word: str, fields: Any, kind: str
             client_of(told).messages.create(**asked(word, stream=stream, **fields))
         assert type(caught.value).__name__ in (kind, "InternalServerError")
         assert caught.value.body["type"] == "error"
+
+
+def test_a_wrong_key_is_the_clients_own_error(told: str) -> None:
+    with pytest.raises(anthropic.AuthenticationError) as caught:
+        client_of(told, "wrong").messages.create(**asked("text"))
+    assert caught.value.request_id.startswith("req_")
+    assert caught.value.body["request_id"] == caught.value.request_id
 
 
 def test_an_error_in_a_stream_reaches_the_caller(told: str) -> None:
@@ -189,3 +197,26 @@ def test_a_real_model_is_held_to_a_schema(smollm2: str) -> None:
     asking = {"model": "smollm2", "messages": messages, "extra_body": {"temperature": 0}}
     parsed = client_of(smollm2).messages.parse(**asking, max_tokens=60, output_format=Person)
     assert isinstance(parsed.parsed_output, Person)
+
+
+@pytest.mark.parametrize("choice", [{"type": "any"}, {"type": "tool", "name": "weather"}])
+def test_a_real_model_must_call(smollm2: str, choice: dict[str, Any]) -> None:
+    messages = [{"role": "user", "content": "How is the weather in Paris?"}]
+    body = {"model": "smollm2", "max_tokens": 60, "messages": messages, "tools": [WEATHER]}
+    body["extra_body"] = {"temperature": 0}
+    choice = {**choice, "disable_parallel_tool_use": True}
+    client = client_of(smollm2)
+    whole = client.messages.create(**body, tool_choice=choice)
+    with client.messages.stream(**body, tool_choice=choice) as stream:
+        streamed = stream.get_final_message()
+    for message in (whole, streamed):
+        assert message.stop_reason == "tool_use"
+        assert [block.name for block in message.content] == ["weather"]
+
+
+def test_a_stream_that_is_closed_is_cancelled(smollm2: str) -> None:
+    messages = [{"role": "user", "content": "Write a long story."}]
+    body = {"model": "smollm2", "max_tokens": 1900, "messages": messages}
+    with client_of(smollm2).messages.stream(**body) as stream:
+        next(iter(stream.text_stream))
+    wait_idle(smollm2)

@@ -6,15 +6,15 @@ import json
 from typing import Any
 
 import pytest
-from tests.clients.harness import KEY, opened, post, unknown_fields
+from tests.clients.harness import KEY, opened, post, unknown_fields, wait_idle
 
 ollama = pytest.importorskip("ollama", reason="the ollama client is not installed here")
 
 WORDS = ["text", "everything", "call", "thinking", "json", "length", "empty"]
 
 
-def client_of(url: str) -> Any:
-    return opened(ollama.Client(host=url, headers={"Authorization": f"Bearer {KEY}"}))
+def client_of(url: str, key: str = KEY) -> Any:
+    return opened(ollama.Client(host=url, headers={"Authorization": f"Bearer {key}"}))
 
 
 def asked(word: str, **fields: Any) -> dict[str, Any]:
@@ -86,6 +86,7 @@ def test_a_format(told: str) -> None:
     [
         ("text", {"model": "other"}, 404),
         ("text", {"options": {"temperature": 9}}, 400),
+        ("long", {}, 400),
         ("full", {}, 429),
     ],
 )
@@ -94,6 +95,12 @@ def test_errors_are_the_clients_own(told: str, word: str, fields: Any, status: i
         with pytest.raises(ollama.ResponseError) as caught:
             list(client_of(told).chat(**{**asked(word), **fields}, stream=stream))
         assert caught.value.status_code == status
+
+
+def test_a_wrong_key_is_the_clients_own_error(told: str) -> None:
+    with pytest.raises(ollama.ResponseError, match="not one of this server") as caught:
+        client_of(told, "wrong").chat(**asked("text"))
+    assert caught.value.status_code == 401
 
 
 def test_an_error_in_a_stream_reaches_the_caller(told: str) -> None:
@@ -138,3 +145,21 @@ def test_the_models_that_are_here(smollm2: str) -> None:
         client.delete("smollm2")
     with pytest.raises(ollama.ResponseError):
         client.pull("no-such-model")
+
+
+def test_a_real_model_is_held_to_a_schema(smollm2: str) -> None:
+    properties = {"name": {"type": "string"}, "age": {"type": "integer"}}
+    schema = {"type": "object", "properties": properties, "required": ["name", "age"]}
+    messages = [{"role": "user", "content": "Who is Ada, of 36 years?"}]
+    answer = client_of(smollm2).chat(
+        model="smollm2", messages=messages, format=schema, options={"num_predict": 90, "seed": 1}
+    )
+    assert {"name", "age"} <= json.loads(answer.message.content).keys()
+
+
+def test_a_stream_that_is_closed_is_cancelled(smollm2: str) -> None:
+    messages = [{"role": "user", "content": "Write a long story."}]
+    stream = client_of(smollm2).chat(model="smollm2", messages=messages, stream=True)
+    next(stream)
+    stream.close()
+    wait_idle(smollm2)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
-from tests.clients.harness import KEY, datas, opened, post, unknown_fields
+from tests.clients.harness import KEY, datas, opened, post, unknown_fields, wait_idle
 
 openai = pytest.importorskip("openai", reason="the openai client is not installed here")
 pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed here")
@@ -197,3 +198,23 @@ def test_a_real_model_is_held_to_a_schema(smollm2: str) -> None:
     parsed = client_of(smollm2).responses.parse(**asking, text_format=Person, max_output_tokens=60)
     assert parsed.status == "completed"
     assert isinstance(parsed.output_parsed, Person)
+
+
+@pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "weather"}])
+def test_a_real_model_must_call(smollm2: str, choice: Any) -> None:
+    client = client_of(smollm2)
+    body = {"model": "smollm2", "input": "How is the weather in Paris?", "max_output_tokens": 60}
+    forced = {"tools": [WEATHER], "tool_choice": choice, "parallel_tool_calls": False}
+    whole = client.responses.create(**body, **forced)
+    with client.responses.stream(**body, **forced) as stream:
+        streamed = stream.get_final_response()
+    for response in (whole, streamed):
+        (call,) = response.output
+        assert list(json.loads(call.arguments)) == ["city"]
+
+
+def test_a_stream_that_is_closed_is_cancelled(smollm2: str) -> None:
+    body = {"model": "smollm2", "input": "Write a long story.", "max_output_tokens": 1900}
+    with client_of(smollm2).responses.create(**body, stream=True) as stream:
+        next(iter(stream))
+    wait_idle(smollm2)
