@@ -116,6 +116,16 @@ def test_thinking_is_sent_back(told: str) -> None:
     assert client.messages.create(**asked("", messages=messages)).content
 
 
+def test_models(told: str) -> None:
+    client = client_of(told)
+    assert [model.id for model in client.models.list()] == ["told", "alias"]
+    model = client.models.retrieve("alias")
+    assert unknown_fields(model) == []
+    assert model.display_name == "alias"
+    with pytest.raises(anthropic.NotFoundError):
+        client.models.retrieve("other")
+
+
 def test_counts(told: str) -> None:
     body = asked("text")
     del body["max_tokens"]

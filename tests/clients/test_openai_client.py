@@ -26,6 +26,12 @@ VARIANTS: list[dict[str, Any]] = [
     {"logprobs": True, "top_logprobs": 1},
     {"tool_choice": "required", "user": "me"},
     {"tool_choice": NAMED, "parallel_tool_calls": False},
+    {
+        "tool_choice": {
+            "type": "allowed_tools",
+            "allowed_tools": {"mode": "auto", "tools": [NAMED]},
+        }
+    },
 ]
 
 # What vLLM sends and this client's models leave out: both names of reasoning, and what ended it.

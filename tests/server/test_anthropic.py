@@ -587,3 +587,19 @@ def test_every_field_is_documented() -> None:
         rows = table.rows()
         assert all(row.words for row in rows if row.fate != "used")
         assert len({row.name for row in rows}) == len(rows)
+
+
+VERSION = {"anthropic-version": "2023-06-01"}
+
+
+def test_models_are_listed_as_this_dialects_clients_read_them(told: Told) -> None:
+    listed = told.send("GET", "/v1/models", headers=VERSION).json()
+    assert [one["id"] for one in listed["data"]] == ["told", "alias"]
+    assert (listed["has_more"], listed["first_id"], listed["last_id"]) == (False, "told", "alias")
+    (one,) = (one for one in listed["data"] if one["id"] == "told")
+    assert (one["type"], one["created_at"]) == ("model", "1970-01-01T00:00:01Z")
+    assert told.send("GET", "/v1/models/told", headers=VERSION).json() == one
+    missing = told.send("GET", "/v1/models/other", headers=VERSION)
+    assert missing.status_code == 404
+    assert missing.json()["error"]["type"] == "not_found_error"
+    assert told.send("GET", "/v1/models").status_code == 404  # others' list is not in this dialect

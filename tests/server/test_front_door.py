@@ -292,6 +292,23 @@ def test_what_is_left_of_an_allowance_is_told(locked: Served) -> None:
     assert not [name for name in reply.headers if name.startswith("x-ratelimit")]
 
 
+def test_each_dialect_has_its_own_list_of_models(scripted: Served) -> None:
+    with scripted.client() as client:
+        plain = client.get("/v1/models").json()
+        theirs = client.get("/v1/models", headers={"anthropic-version": "2023-06-01"}).json()
+    assert plain["object"] == "list"
+    assert theirs["has_more"] is False
+    assert [one["id"] for one in plain["data"]] == [one["id"] for one in theirs["data"]]
+
+
+def test_a_base_url_without_its_version_is_told_so(scripted: Served) -> None:
+    with scripted.client() as client:
+        reply = client.post("/chat/completions", json=CHAT)
+        assert reply.status_code == 404
+        assert "put /v1 into" in reply.json()["error"]["message"]
+        assert "/v1" not in client.post("/nowhere", json=CHAT).json()["error"]["message"]
+
+
 # Ids
 
 

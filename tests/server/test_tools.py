@@ -174,3 +174,35 @@ def test_a_history_with_calls_is_taken(spoken: Served, speaker: Speaker) -> None
         {"role": "assistant", "content": "b", "tool_calls": []},
     ]
     assert whole(spoken, messages=[*empty, {"role": "user", "content": "c"}], tools=None)
+
+
+def allowed(*names: str, mode: str = "required") -> dict[str, Any]:
+    tools = [{"type": "function", "function": {"name": name}} for name in names]
+    return {"type": "allowed_tools", "allowed_tools": {"mode": mode, "tools": tools}}
+
+
+def test_tools_that_are_allowed(scripted: Served) -> None:
+    with scripted.client() as client:
+        body = {**CHAT, "max_tokens": 200, "parallel_tool_calls": False}
+        reply = client.post("/v1/chat/completions", json={**body, "tool_choice": allowed("clock")})
+        assert reply.status_code == 200, reply.text
+        calls = reply.json()["choices"][0]["message"]["tool_calls"]
+        assert {call["function"]["name"] for call in calls} == {"clock"}
+        none = client.post("/v1/chat/completions", json={**body, "tool_choice": allowed()})
+        assert none.json()["choices"][0]["message"].get("tool_calls") is None
+
+
+@pytest.mark.parametrize(
+    ("choice", "param"),
+    [
+        (allowed("nobody"), "tool_choice.allowed_tools.tools[0].function.name"),
+        (allowed("clock", mode="none"), "tool_choice.allowed_tools"),
+        ({"type": "allowed_tools"}, "tool_choice.allowed_tools"),
+        ({"type": "allowed_tools", "allowed_tools": {"mode": "auto", "tools": [1]}}, None),
+    ],
+)
+def test_tools_that_cannot_be_allowed(scripted: Served, choice: Any, param: str | None) -> None:
+    with scripted.client() as client:
+        reply = client.post("/v1/chat/completions", json={**CHAT, "tool_choice": choice})
+    assert reply.status_code == 400
+    assert param is None or reply.json()["error"]["param"] == param

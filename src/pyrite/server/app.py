@@ -29,6 +29,9 @@ from pyrite.server.settings import ServerSettings, is_loopback, is_open_to_all
 
 # By the beginning of a path, how errors are told there; anywhere else as OpenAI does.
 MESSAGES = "/v1/messages"
+UNVERSIONED = frozenset(
+    one.path.removeprefix("/v1") for one in openapi.OPERATIONS if one.path.startswith("/v1/")
+)
 ENVELOPES: dict[str, Envelope] = {MESSAGES: anthropic_envelope, "/api/": ollama_envelope}
 
 
@@ -53,8 +56,8 @@ def routes(service: Service) -> list[BaseRoute]:
     return [
         *page_routes(),
         *health_routes(service),
+        *anthropic_routes(service),  # before OpenAI's: its list of models is for its clients alone
         *openai.routes(service),
-        *anthropic_routes(service),
         *ollama_routes(service),
     ]
 
@@ -114,7 +117,10 @@ async def not_found(request: Request, error: Exception) -> Response:
     path = request.url.path
     if isinstance(error, HttpError):
         return error_response(error, path)
-    return error_response(HttpError(404, "not_found", f"there is no route {path[:200]!r}"), path)
+    known = path in UNVERSIONED
+    hint = "put /v1 into the client's base URL" if known else ""
+    words = f"there is no route {path[:200]!r}"
+    return error_response(HttpError(404, "not_found", words, hint=hint), path)
 
 
 async def wrong_method(request: Request, error: Exception) -> Response:

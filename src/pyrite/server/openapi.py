@@ -59,7 +59,7 @@ READ: dict[str, str] = {
     "/health": "as /readyz",
     "/version": "Pyrite's version",
     "/metrics": "figures for Prometheus, under vLLM's names",
-    "/v1/models": "the model and its aliases",
+    "/v1/models": "the model and its aliases; Anthropic's list where anthropic-version is sent",
     "/api/tags": "Ollama: the names that the model answers to",
     "/api/ps": "Ollama: the model, once it is loaded",
     "/api/version": "Ollama: the release whose API this is, and Pyrite's version",

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 
 from pyrite.server.anthropic.asks import ask_of
 from pyrite.server.anthropic.errors import envelope, named
+from pyrite.server.anthropic.models import model_routes
 from pyrite.server.anthropic.reply import MessageReply
 from pyrite.server.anthropic.types import COUNT, MESSAGES, CountRequest, MessagesRequest
 from pyrite.server.decoding import converted, json_object
@@ -23,8 +24,9 @@ from pyrite.server.service import Service
 Answer = Callable[[Service, bytes, str, str], Awaitable[Reply]]
 
 
-def routes(service: Service) -> list[Route]:
+def routes(service: Service) -> list[BaseRoute]:
     return [
+        *model_routes(service),
         Route("/v1/messages", Door(service, messages), methods=["POST"]),
         Route("/v1/messages/count_tokens", Door(service, count), methods=["POST"]),
     ]

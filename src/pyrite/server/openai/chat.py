@@ -13,13 +13,14 @@ import msgspec
 from pyrite.errors import ParameterError
 from pyrite.request import PositionLogprobs, PrefixMiss, Usage
 from pyrite.sampling.params import SamplingParams
-from pyrite.server.ask import ChatAsk, Ended, Event, NamedTool, Part, Started, ToolChoice
+from pyrite.server.ask import ChatAsk, Ended, Event, Part, Started
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.errors import status_of
 from pyrite.server.fields import Fields, Refused, header_of
 from pyrite.server.http import WAITING, Headers
 from pyrite.server.openai.errors import description
 from pyrite.server.openai.sampling import Sampling, params_of
+from pyrite.server.openai.toolchoice import callable_tools
 from pyrite.server.service import Service
 from pyrite.text.answer import CallArguments, CallStart, Content, Piece, Reasoning
 from pyrite.text.tokenizer import Tokenizer
@@ -100,11 +101,12 @@ def ask_of(request: ChatRequest) -> ChatAsk:
         raise ParameterError("n", request.n, f"a whole number from 1 to {MAX_CHOICES}")
     if not request.messages:
         raise ParameterError("messages", [], "at least one message")
+    choice, tools = callable_tools(request.tool_choice, request.tools)
     return ChatAsk(
         request.messages,
         params(request),
-        tools=request.tools,
-        tool_choice=choice_of(request.tool_choice, bool(request.tools)),
+        tools=tools,
+        tool_choice=choice,
         parallel_tool_calls=request.parallel_tool_calls,
         n=request.n,
         continue_final_message=request.continue_final_message,
@@ -127,21 +129,6 @@ def params(request: ChatRequest) -> SamplingParams:
     if request.logprobs:
         fields["logprobs"] = top or 0
     return params_of(fields)
-
-
-def choice_of(given: str | dict[str, Any] | None, has_tools: bool) -> ToolChoice:
-    """Raises ParameterError."""
-    if given is None:
-        return "auto" if has_tools else "none"
-    if given in ("none", "auto", "required"):
-        return given  # type: ignore[return-value]
-    if isinstance(given, dict):
-        function = given.get("function")
-        name = function.get("name") if isinstance(function, dict) else None
-        if given.get("type", "function") == "function" and isinstance(name, str):
-            return NamedTool(name)
-    limit = '"none", "auto", "required", or {"type": "function", "function": {"name": ...}}'
-    raise ParameterError("tool_choice", given, limit)
 
 
 def template_options(request: ChatRequest) -> dict[str, Any]:
