@@ -445,3 +445,24 @@ def test_a_public_address_wants_a_key() -> None:
     ServerSettings(host="0.0.0.0", allow_public_without_key=True)
     ServerSettings(host="0.0.0.0", keys=tuple(plain_keys(["x"])))
     ServerSettings(host="::1")
+
+
+@pytest.mark.parametrize("isolated", [False, True])
+def test_a_miss_shows_nobody_elses_prompt(isolated: bool) -> None:
+    keys = tuple(plain_keys(["first", "second"]))
+    settings = ServerSettings(keys=keys, isolate_keys=isolated)
+    secret = "the metal of which the casket is made " * 3
+
+    def asked(served: Served, key: str, prompt: str) -> dict[str, Any]:
+        body = {"prompt": prompt, "max_tokens": 1, "explain_cache": True}
+        with served.client(headers={"x-api-key": key}) as client:
+            return client.post("/v1/completions", json=body).json()  # type: ignore[no-any-return]
+
+    with scripted_server(settings=settings) as served:
+        asked(served, "first", secret + "is lead")
+        miss = asked(served, "second", secret + "was tin")
+        assert not miss.get("cache_miss", {}).get("cached_text")
+        if isolated:
+            assert miss["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
+            own = asked(served, "first", secret + "was tin")
+            assert "is lead".startswith(own["cache_miss"]["cached_text"][:2])

@@ -48,6 +48,7 @@ def build_app(service: Service, settings: ServerSettings) -> Guard:
     )
     service.charge = guard.charge
     service.isolate_keys = settings.isolate_keys
+    service.tells_cached = settings.isolate_keys or len(settings.keys) < 2
     service.open_to_all = is_open_to_all(settings)
     return guard
 

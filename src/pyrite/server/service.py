@@ -9,7 +9,7 @@ import itertools
 import os
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from pyrite.embedding import EmbeddingRequest
 from pyrite.errors import BackendError
@@ -105,11 +105,15 @@ class Choice:
 
 
 class Beginning:
-    """What all choices of one ask begin with; `first` is the number of the first."""
+    """What all choices of one ask begin with; `first` is the number of the first.
 
-    def __init__(self, prompt: Prompt, first: int) -> None:
+    `tells_cached`: what a miss shows of the cache was this client's own.
+    """
+
+    def __init__(self, prompt: Prompt, first: int, *, tells_cached: bool) -> None:
         self.prompt = prompt
         self.first = first
+        self._tells_cached = tells_cached
         self._started = False
 
     def start(self, delta: Delta) -> list[Event]:
@@ -120,7 +124,10 @@ class Beginning:
         cached = delta.usage.cached_tokens if delta.usage else 0
         ids = self.prompt.ids
         usage = Usage(len(ids), 0, cached)
-        return [Started(usage, self.first, ids, delta.prompt_logprobs, delta.miss)]
+        miss = delta.miss
+        if miss is not None and not self._tells_cached:
+            miss = replace(miss, cached_text="")
+        return [Started(usage, self.first, ids, delta.prompt_logprobs, miss)]
 
 
 def shown_logprobs(delta: Delta) -> tuple[PositionLogprobs, ...]:
@@ -140,6 +147,7 @@ class Service:
         self.metrics = Metrics(card.name)
         self.charge: Callable[[str, int], None] = lambda tenant, num_tokens: None
         self.isolate_keys = False
+        self.tells_cached = True  # false where another key's prompt may be what is cached
         self.open_to_all = False  # anyone on the network may ask, without a key
         self.draining = False
         self.num_open = 0  # calls of `answer` that have not ended
@@ -222,7 +230,7 @@ class Service:
         pairs: list[tuple[Request, Choice]] = []
         for ask in asks:
             prompt = await self.prompts.read(ask)
-            beginning = Beginning(prompt, len(pairs))
+            beginning = Beginning(prompt, len(pairs), tells_cached=self.tells_cached)
             for number in range(drawn(ask)):
                 choice = Choice(beginning.first + number, beginning, self.metrics)
                 pairs.append((self._request(ask, prompt, number, tenant), choice))

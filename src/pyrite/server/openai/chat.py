@@ -89,7 +89,8 @@ WORDS = {
     "guided_grammar": "in Lark's form",
     "chat_template_kwargs": f"of {', '.join(TEMPLATE_OPTIONS)}",
     "cache_salt": "cached prefixes are shared by requests of one salt alone",
-    "explain_cache": "say in cache_miss where the prompt parts from what is cached",
+    "explain_cache": "say in cache_miss where the prompt parts from what is cached; what is "
+    "cached is shown where it can be no other key's",
     "priority": "lower goes first",
 }
 FIELDS = Fields(ChatRequest, REFUSED, IGNORED, WORDS)
