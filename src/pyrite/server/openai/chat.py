@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -15,10 +12,8 @@ from pyrite.request import PositionLogprobs, PrefixMiss, Usage
 from pyrite.sampling.params import SamplingParams
 from pyrite.server.ask import ChatAsk, Ended, Event, Part, Started
 from pyrite.server.decoding import converted, json_object
-from pyrite.server.errors import status_of
 from pyrite.server.fields import Fields, Refused, header_of
-from pyrite.server.http import WAITING, Headers
-from pyrite.server.openai.errors import description
+from pyrite.server.openai.reply import OpenAIReply, event
 from pyrite.server.openai.sampling import Sampling, params_of
 from pyrite.server.openai.toolchoice import callable_tools
 from pyrite.server.service import Service
@@ -145,41 +140,8 @@ def template_options(request: ChatRequest) -> dict[str, Any]:
     return options
 
 
-@dataclass(slots=True)
-class ChatReply:
+class ChatReply(OpenAIReply[ChatRequest, ChatAsk]):
     """One request's answer, whole or as chunks."""
-
-    service: Service
-    request: ChatRequest
-    ask: ChatAsk
-    tenant: str
-    answer_id: str
-    headers: Headers = ()
-    media_type: str = "application/json"
-    created: int = field(default_factory=lambda: int(time.time()))
-
-    def __post_init__(self) -> None:
-        if self.request.stream:
-            self.media_type = "text/event-stream; charset=utf-8"
-
-    @property
-    def streams(self) -> bool:
-        return self.request.stream
-
-    @property
-    def keep_alive(self) -> bytes:
-        return WAITING
-
-    def failure(self, error: BaseException) -> bytes:
-        return event({"error": description(error, status_of(error))})
-
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self.service.answer([self.ask], self.tenant)) as events:
-            if self.request.stream:
-                async for chunk in self._streamed(events):
-                    yield chunk
-            else:
-                yield await self._whole(events)
 
     async def _streamed(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, None]:
         usages: list[Usage] = []
@@ -197,7 +159,7 @@ class ChatReply:
                 usages.append(happened.usage)
                 yield self._end(happened, miss)
         if self.request.stream_options.include_usage:
-            yield event(self._shell([]) | {"usage": usage_of(usages)})
+            yield event(self._object([]) | {"usage": usage_of(usages)})
         yield b"data: [DONE]\n\n"
 
     def _part(self, part: Part) -> bytes:
@@ -218,7 +180,7 @@ class ChatReply:
 
     def _end(self, ended: Ended, miss: PrefixMiss | None) -> bytes:
         extra: dict[str, Any] = {"finish_reason": ended.reason, "stop_reason": ended.stopped_by}
-        chunk = self._shell([{"index": ended.choice, "delta": {}, "logprobs": None, **extra}])
+        chunk = self._object([{"index": ended.choice, "delta": {}, "logprobs": None, **extra}])
         if miss is not None:
             chunk["cache_miss"] = miss
         return event(chunk)
@@ -231,21 +193,16 @@ class ChatReply:
         extra: Mapping[str, Any] = {},
     ) -> bytes:
         choice = {"index": number, "delta": delta, "logprobs": logprobs, "finish_reason": None}
-        return event(self._shell([{**choice, **extra}]))
+        return event(self._object([{**choice, **extra}]))
 
-    def _shell(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
-        return {
-            "id": self.answer_id,
-            "object": "chat.completion.chunk" if self.request.stream else "chat.completion",
-            "created": self.created,
-            "model": self.service.card.name,
-            "choices": choices,
-        }
+    def _object(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        kind = "chat.completion.chunk" if self.request.stream else "chat.completion"
+        return self._shell(kind, choices)
 
     async def _whole(self, events: AsyncGenerator[Event, None]) -> bytes:
         messages = [Message() for _ in range(self.request.n)]
         usages: list[Usage] = []
-        reply = self._shell([])
+        reply = self._object([])
         async for happened in events:
             if isinstance(happened, Started):
                 if happened.miss is not None:
@@ -363,14 +320,10 @@ def token_of(token_id: int, logprob: float, tokenizer: Tokenizer) -> dict[str, A
     }
 
 
-def event(value: Any) -> bytes:
-    return b"data: " + msgspec.json.encode(value) + b"\n\n"
-
-
 async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -> ChatReply:
     """Raises RequestError, HttpError."""
     raw = json_object(body)
     headers = header_of(FIELDS.check(raw))
     request = converted(raw, ChatRequest)
     service.card.check(request.model)
-    return ChatReply(service, request, ask_of(request), tenant, answer_id, headers)
+    return ChatReply(service, request, [ask_of(request)], tenant, answer_id, headers)

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
-from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
@@ -15,17 +12,14 @@ from pyrite.request import PositionLogprobs, TokenLogprob
 from pyrite.sampling.params import SamplingParams
 from pyrite.server.ask import Ended, Event, Part, Started, TextAsk
 from pyrite.server.decoding import converted, json_object
-from pyrite.server.errors import status_of
 from pyrite.server.fields import Fields, Refused, header_of
-from pyrite.server.http import WAITING, Headers
 from pyrite.server.openai.chat import (
     LOWEST_LOGPROB,
     MAX_CHOICES,
     StreamOptions,
-    event,
     usage_of,
 )
-from pyrite.server.openai.errors import description
+from pyrite.server.openai.reply import OpenAIReply, event
 from pyrite.server.openai.sampling import Sampling, params_of
 from pyrite.server.service import Service
 from pyrite.text.answer import Content
@@ -140,41 +134,8 @@ def is_ids(value: Any) -> bool:
     )
 
 
-@dataclass(slots=True)
-class CompletionReply:
+class CompletionReply(OpenAIReply[CompletionRequest, TextAsk]):
     """One request's answers, whole or as chunks."""
-
-    service: Service
-    request: CompletionRequest
-    asks: list[TextAsk]
-    tenant: str
-    answer_id: str
-    headers: Headers = ()
-    media_type: str = "application/json"
-    created: int = field(default_factory=lambda: int(time.time()))
-
-    def __post_init__(self) -> None:
-        if self.request.stream:
-            self.media_type = "text/event-stream; charset=utf-8"
-
-    @property
-    def streams(self) -> bool:
-        return self.request.stream
-
-    @property
-    def keep_alive(self) -> bytes:
-        return WAITING
-
-    def failure(self, error: BaseException) -> bytes:
-        return event({"error": description(error, status_of(error))})
-
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self.service.answer(self.asks, self.tenant)) as events:
-            if self.request.stream:
-                async for chunk in self._streamed(events):
-                    yield chunk
-            else:
-                yield await self._whole(events)
 
     async def _streamed(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, None]:
         texts = self._texts()
@@ -196,13 +157,13 @@ class CompletionReply:
                 last = {"text": "", "logprobs": None, "finish_reason": happened.reason}
                 yield self._chunk(happened.choice, {**last, "stop_reason": happened.stopped_by})
         if self.request.stream_options.include_usage:
-            yield event(self._shell([]) | {"usage": self._usage(texts, ended)})
+            yield event(self._object([]) | {"usage": self._usage(texts, ended)})
         yield b"data: [DONE]\n\n"
 
     async def _whole(self, events: AsyncGenerator[Event, None]) -> bytes:
         texts = self._texts()
         ended: dict[int, Ended] = {}
-        reply = self._shell([])
+        reply = self._object([])
         async for happened in events:
             if isinstance(happened, Started):
                 for number in range(happened.choice, happened.choice + self.asks[0].best_of):
@@ -258,7 +219,7 @@ class CompletionReply:
         return chosen
 
     def _chunk(self, number: int, text: dict[str, Any]) -> bytes:
-        return event(self._shell([{"index": number, "finish_reason": None, **text}]))
+        return event(self._object([{"index": number, "finish_reason": None, **text}]))
 
     def _usage(self, texts: Sequence[Text], ended: Sequence[Ended]) -> dict[str, Any]:
         """Each prompt counts once, however many answers it has."""
@@ -271,14 +232,8 @@ class CompletionReply:
         usage["total_tokens"] = usage["prompt_tokens"] + usage["completion_tokens"]
         return usage
 
-    def _shell(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
-        return {
-            "id": self.answer_id,
-            "object": "text_completion",
-            "created": self.created,
-            "model": self.service.card.name,
-            "choices": choices,
-        }
+    def _object(self, choices: list[dict[str, Any]]) -> dict[str, Any]:
+        return self._shell("text_completion", choices)
 
 
 class Text:
