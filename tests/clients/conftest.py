@@ -3,9 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 
 import pytest
-from tests.clients.harness import KEY, close_all, model_path, python, run
+from tests.clients.harness import (
+    KEY,
+    Cancelled,
+    close_all,
+    model_path,
+    num_cancelled,
+    python,
+    run,
+    wait_cancelled,
+)
 
 
 @pytest.fixture(scope="session")
@@ -20,6 +30,12 @@ def smollm2() -> Iterator[str]:
     command = [python(), "-m", "pyrite", "serve", str(model_path()), "--port", "0"]
     options = ["--name", "smollm2", "--context", "2048", "--api-key", KEY]
     yield from run([*command, *options])
+
+
+@pytest.fixture
+def cancelled(smollm2: str) -> Cancelled:
+    """Waits until a request of this test was cancelled."""
+    return partial(wait_cancelled, smollm2, num_cancelled(smollm2))
 
 
 @pytest.fixture(autouse=True)

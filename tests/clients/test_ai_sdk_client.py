@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.clients.harness import KEY, wait_idle
+from tests.clients.harness import KEY, Cancelled
 
 FOLDER = Path(os.environ.get("PYRITE_CLIENT_FOLDER", "."))
 SCRIPT = Path(__file__).parent / "ai_sdk.mjs"
@@ -87,6 +87,8 @@ def test_a_real_model_is_held_to_a_schema(smollm2: str, case: Case) -> None:
     assert set(case("mustFit", smollm2, "smollm2")) == {"name", "age"}
 
 
-def test_a_real_stream_that_is_left_is_cancelled(smollm2: str, case: Case) -> None:
+def test_a_real_stream_that_is_left_is_cancelled(
+    smollm2: str, case: Case, cancelled: Cancelled
+) -> None:
     assert case("left", smollm2, "smollm2") == "left"
-    wait_idle(smollm2)
+    cancelled()

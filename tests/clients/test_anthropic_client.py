@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.clients.harness import KEY, datas, opened, post, unknown_fields, wait_idle
+from tests.clients.harness import KEY, Cancelled, datas, opened, post, unknown_fields
 
 anthropic = pytest.importorskip("anthropic", reason="the anthropic client is not installed here")
 pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed here")
@@ -224,9 +224,9 @@ def test_a_real_model_must_call(smollm2: str, choice: dict[str, Any]) -> None:
         assert [block.name for block in message.content] == ["weather"]
 
 
-def test_a_stream_that_is_closed_is_cancelled(smollm2: str) -> None:
+def test_a_stream_that_is_closed_is_cancelled(smollm2: str, cancelled: Cancelled) -> None:
     messages = [{"role": "user", "content": "Write a long story."}]
     body = {"model": "smollm2", "max_tokens": 1900, "messages": messages}
     with client_of(smollm2).messages.stream(**body) as stream:
         next(iter(stream.text_stream))
-    wait_idle(smollm2)
+    cancelled()

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.clients.harness import KEY, awaited, opened, wait_idle
+from tests.clients.harness import KEY, Cancelled, awaited, opened
 
 instructor = pytest.importorskip("instructor", reason="instructor is not installed here")
 
 import openai  # noqa: E402
 from instructor.core import InstructorRetryException  # noqa: E402
-from pydantic import BaseModel  # noqa: E402
+from pydantic import BaseModel, Field  # noqa: E402
 
 MODES = [instructor.Mode.TOOLS, instructor.Mode.JSON, instructor.Mode.JSON_SCHEMA]
 
@@ -95,17 +95,23 @@ def test_real_calls_at_once(smollm2: str) -> None:
     assert isinstance(found, Weather)
 
 
-def test_a_real_stream_that_is_left_is_cancelled(smollm2: str) -> None:
+class Story(BaseModel):
+    """One that takes long to write; the client itself checks no length."""
+
+    text: str = Field(json_schema_extra={"minLength": 4000})
+
+
+def test_a_real_stream_that_is_left_is_cancelled(smollm2: str, cancelled: Cancelled) -> None:
     plain = openai.AsyncOpenAI(base_url=f"{smollm2}/v1", api_key=KEY, max_retries=0)
-    client = instructor.from_openai(plain, mode=instructor.Mode.JSON)
+    create = instructor.from_openai(plain, mode=instructor.Mode.JSON_SCHEMA).chat.completions
     body = asked("Write a long story.", model="smollm2", max_tokens=1900)
 
     async def run() -> None:
-        growing = client.chat.completions.create_partial(**body, response_model=Person)
+        growing = create.create_partial(**body, response_model=Story)
         async for _ in growing:
             break
         await growing.aclose()
         await plain.close()
 
     awaited(run())
-    wait_idle(smollm2)
+    cancelled()

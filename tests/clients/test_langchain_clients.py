@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from tests.clients.harness import KEY, wait_idle
+from tests.clients.harness import KEY, Cancelled
 
 pytest.importorskip("langchain_openai", reason="langchain is not installed here")
 
@@ -171,9 +171,11 @@ def test_a_real_model_is_held_to_a_schema(smollm2: str, make: Make) -> None:
 
 
 @pytest.mark.parametrize("make", EVERY)
-def test_a_real_stream_that_is_left_is_cancelled(smollm2: str, make: Make) -> None:
+def test_a_real_stream_that_is_left_is_cancelled(
+    smollm2: str, make: Make, cancelled: Cancelled
+) -> None:
     limit = "num_predict" if make is over_ollama else "max_tokens"
     stream = make(smollm2, "smollm2", **{limit: 1900}).stream("Write a long story.")
     next(stream)
     stream.close()
-    wait_idle(smollm2)
+    cancelled()

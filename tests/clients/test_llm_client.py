@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from tests.clients.harness import KEY, wait_idle
+from tests.clients.harness import KEY, Cancelled
 
 llm = pytest.importorskip("llm", reason="llm is not installed here")
 
@@ -107,7 +107,7 @@ def test_a_real_model(smollm2: str, tool: Tool) -> None:
 
 
 def test_a_real_stream_that_is_left_is_cancelled(
-    smollm2: str, tool: Tool, monkeypatch: pytest.MonkeyPatch
+    smollm2: str, tool: Tool, monkeypatch: pytest.MonkeyPatch, cancelled: Cancelled
 ) -> None:
     tool.aim(smollm2, "smollm2")
     monkeypatch.setenv("LLM_USER_PATH", str(tool.folder))
@@ -115,4 +115,4 @@ def test_a_real_stream_that_is_left_is_cancelled(
     next(iter(response))
     del response
     gc.collect()  # it has nothing to close it by
-    wait_idle(smollm2)
+    cancelled()

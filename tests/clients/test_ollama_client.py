@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.clients.harness import KEY, opened, post, unknown_fields, wait_idle
+from tests.clients.harness import KEY, Cancelled, opened, post, unknown_fields
 
 ollama = pytest.importorskip("ollama", reason="the ollama client is not installed here")
 
@@ -157,9 +157,9 @@ def test_a_real_model_is_held_to_a_schema(smollm2: str) -> None:
     assert {"name", "age"} <= json.loads(answer.message.content).keys()
 
 
-def test_a_stream_that_is_closed_is_cancelled(smollm2: str) -> None:
+def test_a_stream_that_is_closed_is_cancelled(smollm2: str, cancelled: Cancelled) -> None:
     messages = [{"role": "user", "content": "Write a long story."}]
     stream = client_of(smollm2).chat(model="smollm2", messages=messages, stream=True)
     next(stream)
     stream.close()
-    wait_idle(smollm2)
+    cancelled()

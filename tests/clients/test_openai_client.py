@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.clients.harness import KEY, datas, opened, post, unknown_fields, wait_idle
+from tests.clients.harness import KEY, Cancelled, datas, opened, post, unknown_fields
 
 openai = pytest.importorskip("openai", reason="the openai client is not installed here")
 pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed here")
@@ -241,11 +241,11 @@ def test_a_prompt_too_long_is_the_clients_own_error(smollm2: str) -> None:
         assert caught.value.code == "context_length_exceeded"
 
 
-def test_a_stream_that_is_closed_is_cancelled(smollm2: str) -> None:
+def test_a_stream_that_is_closed_is_cancelled(smollm2: str, cancelled: Cancelled) -> None:
     messages = [{"role": "user", "content": "Count."}]
     body = {"model": "smollm2", "messages": messages, "max_tokens": 1900, "stream": True}
     with client_of(smollm2).chat.completions.create(
         **body, extra_body={"ignore_eos": True}
     ) as stream:
         next(iter(stream))
-    wait_idle(smollm2)
+    cancelled()

@@ -6,7 +6,7 @@ import json
 from typing import Any
 
 import pytest
-from tests.clients.harness import KEY, datas, opened, post, unknown_fields, wait_idle
+from tests.clients.harness import KEY, Cancelled, datas, opened, post, unknown_fields
 
 openai = pytest.importorskip("openai", reason="the openai client is not installed here")
 pydantic = pytest.importorskip("pydantic", reason="pydantic is not installed here")
@@ -213,8 +213,8 @@ def test_a_real_model_must_call(smollm2: str, choice: Any) -> None:
         assert list(json.loads(call.arguments)) == ["city"]
 
 
-def test_a_stream_that_is_closed_is_cancelled(smollm2: str) -> None:
+def test_a_stream_that_is_closed_is_cancelled(smollm2: str, cancelled: Cancelled) -> None:
     body = {"model": "smollm2", "input": "Write a long story.", "max_output_tokens": 1900}
     with client_of(smollm2).responses.create(**body, stream=True) as stream:
         next(iter(stream))
-    wait_idle(smollm2)
+    cancelled()

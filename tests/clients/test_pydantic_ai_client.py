@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from tests.clients.harness import KEY, awaited, wait_idle
+from tests.clients.harness import KEY, Cancelled, awaited
 
 pydantic_ai = pytest.importorskip("pydantic_ai", reason="pydantic-ai is not installed here")
 
@@ -121,7 +121,7 @@ def test_a_real_model_is_held_to_an_output_type(smollm2: str, form: Any, kind: A
     assert isinstance(awaited(agent.run("Who is Ada, of 36 years?")).output, Person)
 
 
-def test_a_real_stream_that_is_left_is_cancelled(smollm2: str) -> None:
+def test_a_real_stream_that_is_left_is_cancelled(smollm2: str, cancelled: Cancelled) -> None:
     agent = agent_of(smollm2, "smollm2")
     settings = {"max_tokens": 1900, "extra_body": {"ignore_eos": True}}
 
@@ -131,4 +131,4 @@ def test_a_real_stream_that_is_left_is_cancelled(smollm2: str) -> None:
                 break
 
     awaited(run())
-    wait_idle(smollm2)
+    cancelled()
