@@ -45,7 +45,7 @@ def over_responses(url: str, name: str = "told", key: str = KEY, **options: Any)
 
 
 def over_anthropic(url: str, name: str = "told", key: str = KEY, **options: Any) -> Any:
-    plain = {"max_retries": 0, "max_tokens": 60, "api_key": key}
+    plain = {"max_retries": 0, "temperature": 0, "max_tokens": 60, "api_key": key}
     return ChatAnthropic(model=name, base_url=url, **{**plain, **options})
 
 
