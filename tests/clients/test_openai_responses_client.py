@@ -203,7 +203,9 @@ def test_a_real_model_is_held_to_a_schema(smollm2: str) -> None:
 @pytest.mark.parametrize("choice", ["required", {"type": "function", "name": "weather"}])
 def test_a_real_model_must_call(smollm2: str, choice: Any) -> None:
     client = client_of(smollm2)
-    body = {"model": "smollm2", "input": "How is the weather in Paris?", "max_output_tokens": 60}
+    question = "How is the weather in Paris?"
+    sampling = {"max_output_tokens": 60, "temperature": 0}
+    body = {"model": "smollm2", "input": question, **sampling}
     forced = {"tools": [WEATHER], "tool_choice": choice, "parallel_tool_calls": False}
     whole = client.responses.create(**body, **forced)
     with client.responses.stream(**body, **forced) as stream:
