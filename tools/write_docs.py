@@ -24,13 +24,13 @@ header `x-pyrite-ignored` of the response. A field that is in none of the tables
 
 HEADERS = """## Headers
 
-- `x-request-id`: a request's own, if it has at most 128 letters, digits and `._:/=+-`, or else one of
-  the server's, is the id in the response and in the log; at `/v1/messages` also `request-id`, after
-  `req_`.
+- `x-request-id`: a request's own, if it has at most 128 letters, digits and `._:/=+-`, or else one
+  of the server's, is the id in the response and in the log; at `/v1/messages` also `request-id`,
+  after `req_`.
 - `x-pyrite-ignored`: fields of the request that changed nothing.
 - `x-ratelimit-limit-requests`: what a key may ask in a minute, where that is limited;
-  `x-ratelimit-remaining-requests` is left, and after `x-ratelimit-reset-requests` all of it is back.
-  The same of `tokens`.
+  `x-ratelimit-remaining-requests` is left, and after `x-ratelimit-reset-requests` all of it is
+  back. The same of `tokens`.
 - `retry-after`: seconds to wait, with 429 and 503.
 """
 
