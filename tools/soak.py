@@ -7,7 +7,7 @@ clients gone in the midst or in the queue, log-probabilities, grammars, refused 
 readers. A first part warms everything up, with pages for keys and values too few for all, so that
 the pool is full by then. Between two rests, with nothing to do, nothing may have grown:
 
-- anonymous memory (resident and swapped) of all processes: less than 1 KB a request (PB-084, A-50);
+- anonymous memory (resident and swapped) of all processes: less than 1 KB a request;
 - descriptors, threads, processes; pages in use, requests running or waiting: none;
 - the p99 of a plain stream, the second half against the first: less than a tenth;
 - no 5xx, no stream cut, no reply that is not what was asked for.

@@ -56,7 +56,7 @@ def limits_text() -> str:
     lines = ["## Limits of the server", "", "`--limit NAME=VALUE` changes one.", ""]
     lines += ["| name | default | status | what |", "| --- | --- | --- | --- |"]
     for row in limits.rows():
-        lines.append(f"| {row.name} | {row.default:g} | {row.status or ''} | {row.words} |")
+        lines.append(f"| {row.name} | {row.default} | {row.status or ''} | {row.words} |")
     lines += ["", "## Bounds of sampling parameters", "", "Beyond one: 400.", ""]
     lines += ["| name | bounds |", "| --- | --- |"]
     lines += [f"| {name} | {bounds} |" for name, bounds in sampling_limits.RANGES.items()]

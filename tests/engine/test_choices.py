@@ -28,7 +28,7 @@ def told(requests: list[Request]) -> list[list[int]]:
 
 
 def test_choices_draw_numbers_of_their_own_and_the_same_each_time() -> None:
-    """PB-037: together or one by one; the first is what a request without choices says."""
+    """Together or one by one; the first is what a request without choices says."""
     first = told(choices(42))
     assert told(choices(42)) == first
     assert [alone(one, flat).token_ids for one in choices(42)] == first
@@ -53,7 +53,7 @@ def test_greedy_choices_are_one_answer() -> None:
     [{"top_k": 1}, {"logit_bias": {97: -100, 98: -100}}, {"min_tokens": 4}, {"min_p": 1.0}],
 )
 def test_log_probabilities_are_numbers_of_json(params: dict[str, Any]) -> None:
-    """PB-042: also of tokens that the parameters mask, and that the model itself masks."""
+    """Also of tokens that the parameters mask, and that the model itself masks."""
 
     def logits(history: tuple[int, ...]) -> Any:
         row = hashed(history)

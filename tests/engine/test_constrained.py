@@ -75,7 +75,7 @@ ADVERSARIES: dict[str, Callable[[], Logits]] = {
 
 @pytest.mark.parametrize("adversary", ADVERSARIES)
 def test_every_adversary_gives_what_the_schema_holds_for(adversary: str) -> None:
-    """PB-057: a model that would rather give blanks for ever ends all the same."""
+    """A model that would rather give blanks for ever ends all the same."""
     for seed in (None, 1, 2):
         chance = {"temperature": 0} if seed is None else {"temperature": 1.0, "seed": seed}
         schema = {**PERSON, "properties": {key: {"enum": ["x y", "z"]} for key in ("name", "city")}}
@@ -151,7 +151,7 @@ def test_an_ignored_end_and_a_grammar_are_refused() -> None:
 
 
 def test_logprobs_are_the_models_and_finite() -> None:
-    """PB-042, with a grammar that allows one token."""
+    """With a grammar that allows one token."""
     result = said(Grammar.regex("abc"), logprobs=20)
     for delta in result.deltas:
         (position,) = delta.logprobs
@@ -224,7 +224,7 @@ def test_a_row_that_fails_while_masks_are_computed_is_run_again() -> None:
 def test_a_mask_that_fails_fails_its_request_alone(
     number: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A-42: the n-th grammar step raises."""
+    """The n-th grammar step raises."""
     calls = 0
     mask = Constraint.mask
 

@@ -1,6 +1,6 @@
 """A crowd with code words: nobody's answer holds another's word, or differs from its answer alone.
 
-PB-077 and A-37: random lengths, prefixes in common, several choices, grammars, some that are
+Random lengths, prefixes in common, several choices, grammars, some that are
 cancelled while they wait or speak, and a pool too small for them. Bit for bit: what is compared is
 log-probabilities, which every token that was read moves.
 """

@@ -9,12 +9,14 @@ import re
 import socket
 import time
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import httpx
 import pytest
 from tests.server.harness import Served, scripted_server
 
+from pyrite.server import limits as limits_module
 from pyrite.server.app import routes
 from pyrite.server.keys import Key, plain_keys
 from pyrite.server.limits import Limits
@@ -466,3 +468,21 @@ def test_a_miss_shows_nobody_elses_prompt(isolated: bool) -> None:
             assert miss["usage"]["prompt_tokens_details"]["cached_tokens"] == 0
             own = asked(served, "first", secret + "was tin")
             assert "is lead".startswith(own["cache_miss"]["cached_text"][:2])
+
+
+def test_every_limit_of_the_table_is_used() -> None:
+    """One that is merely listed would be a lie: each is read somewhere beside its table."""
+    source = Path(limits_module.__file__).parent
+    texts = [path.read_text() for path in source.rglob("*.py") if path.name != "limits.py"]
+    for row in limits_module.rows():
+        assert any(f"limits.{row.name}" in text for text in texts), row.name
+
+
+@pytest.mark.parametrize("path", ["/v1/chat/completions", "/v1/completions"])
+def test_choices_and_answers_are_bounded_as_set(path: str) -> None:
+    settings = ServerSettings(limits=Limits(choices=2, answers=3))
+    with scripted_server(settings=settings) as served, served.client() as client:
+        body = {**CHAT, "prompt": ["tin", "lead"]}
+        assert client.post(path, json={**body, "n": 3}).status_code == 400
+        two = client.post(path, json={**body, "n": 2}).status_code
+        assert two == (200 if path == "/v1/chat/completions" else 400)

@@ -149,6 +149,8 @@ def test_the_second_signal_ends_all(smollm2_path: Path) -> None:
         for one in streamers:
             one.join(10)
             assert not one.is_alive()
+            assert one.error is None, "a stream was cut without a word"
+            assert "shutting down" in events_of("\n".join(one.lines))[-1]
         assert not Path(f"/proc/{worker}").exists(), "an orphan"
 
 
@@ -210,3 +212,25 @@ def test_what_is_there_of_an_api_is_described(tiny: Served) -> None:
             (method,) = item
             reply = client.request(method, path, json=None if method == "get" else {})
             assert reply.status_code == (200 if method == "get" else 400), path
+
+
+def test_the_log_has_a_line_a_request_and_no_prompt(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    command = [sys.executable, "-m", "pyrite", "serve", str(TINY), "--port", "0", "--access-log"]
+    with log.open("wb") as stream:
+        process = subprocess.Popen(command, stderr=stream, stdin=subprocess.DEVNULL)
+    try:
+        for _ in range(2000):
+            if b"ready at" in log.read_bytes():
+                break
+            time.sleep(0.01)
+        url = log.read_text().split("ready at ")[1].split()[0]
+        httpx.post(f"{url}/v1/completions?a=b", json={"prompt": "a private text", "max_tokens": 2})
+    finally:
+        process.terminate()
+        process.wait(20)
+    lines = [json.loads(line) for line in log.read_text().splitlines() if line.startswith("{")]
+    (line,) = [one for one in lines if one["event"] == "request"]
+    assert line["path"] == "/v1/completions"
+    assert line["status"] == 200
+    assert "a private text" not in log.read_text()

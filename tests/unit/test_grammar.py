@@ -238,7 +238,7 @@ def draws(seed: int) -> Callable[[list[int]], int]:
 
 @pytest.mark.parametrize("name", SCHEMAS)
 def test_whatever_is_said_is_valid(compiler: GrammarCompiler, name: str) -> None:
-    """PB-059, PB-060, PB-061."""
+    """References, further properties, odd names."""
     value = SCHEMAS[name]
     ended = 0
     for seed in range(12):
@@ -250,7 +250,7 @@ def test_whatever_is_said_is_valid(compiler: GrammarCompiler, name: str) -> None
 
 
 def test_the_order_of_definitions_changes_nothing(compiler: GrammarCompiler) -> None:
-    """PB-059."""
+    """References of every kind."""
     definitions = {"a": {"$ref": "#/$defs/b"}, "b": COLORS}
     turned = dict(reversed(definitions.items()))
     for seed in range(6):
@@ -262,7 +262,7 @@ def test_the_order_of_definitions_changes_nothing(compiler: GrammarCompiler) -> 
 
 
 def test_keys_come_in_the_order_of_the_schema(compiler: GrammarCompiler) -> None:
-    """PB-060; optional ones may be left out, and no other key is taken."""
+    """Optional ones may be left out, and no other key is taken."""
     grammar = schema(SCHEMAS["optional"])
     assert accepts(compiler, grammar, '{"b": true, "d": false}')
     assert accepts(compiler, grammar, '{"a":true,"b":true,"c":true,"d":false}')
@@ -281,7 +281,7 @@ def test_a_required_key_that_no_property_describes(compiler: GrammarCompiler) ->
 
 
 def test_blanks_stand_after_commas_and_colons_alone(compiler: GrammarCompiler) -> None:
-    """PB-057."""
+    """Blanks have a bound."""
     value = schema({"type": "object"})
     assert accepts(compiler, value, '{"a": [1, 2], "b":{}}')
     for text in ('{ "a": 1}', '{"a" : 1}', '{"a":  1}', '{"a":\n1}', '{"a": 1 }', ' {"a": 1}'):
@@ -508,7 +508,7 @@ COSTLY: dict[str, Callable[[], Grammar]] = {
 
 @pytest.mark.parametrize("name", COSTLY)
 def test_costly_grammars_work_or_say_why_not_soon(compiler: GrammarCompiler, name: str) -> None:
-    """PB-062. Compiled where the engine does it, then followed for a while."""
+    """Compiled where the engine does it, then followed for a while."""
     started = time.process_time()
     with contextlib.suppress(ParameterError):
         constraint = compiler.submit(COSTLY[name]()).result()

@@ -72,7 +72,7 @@ def open_webui(server: Server) -> dict[str, str]:
 
 
 def key_alone(server: Server) -> dict[str, str]:
-    return {"PYRITE_API_KEY": server.key}
+    return {"PYRITE_CLIENT_KEY": server.key}
 
 
 def llm_file(server: Server) -> str:
@@ -80,7 +80,7 @@ def llm_file(server: Server) -> str:
 - model_id: {server.model}
   model_name: {server.model}
   api_base: {server.url}/v1
-then: llm -m {server.model} --key "$PYRITE_API_KEY" 'a prompt'"""
+then: llm -m {server.model} --key "$PYRITE_CLIENT_KEY" 'a prompt'"""
 
 
 def continue_file(server: Server) -> str:
@@ -90,7 +90,7 @@ models:
     provider: openai
     model: {server.model}
     apiBase: {server.url}/v1
-    apiKey: (the value of PYRITE_API_KEY)"""
+    apiKey: (the value of PYRITE_CLIENT_KEY)"""
 
 
 def codex_file(server: Server) -> str:
@@ -100,7 +100,7 @@ model_provider = "pyrite"
 [model_providers.pyrite]
 name = "Pyrite"
 base_url = "{server.url}/v1"
-env_key = "PYRITE_API_KEY"
+env_key = "PYRITE_CLIENT_KEY"
 wire_api = "responses\""""
 
 

@@ -22,7 +22,9 @@ KV_STORE_BYTES = 1 << 30
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="MODEL", nargs="?", default=DEFAULT_MODEL)
+    parser.add_argument(
+        "model", metavar="MODEL", nargs="?", default=DEFAULT_MODEL, help=f"({DEFAULT_MODEL})"
+    )
     group = parser.add_argument_group("serving")
     group.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     group.add_argument("--port", type=int, default=8000, help="0: any free one (8000)")
@@ -87,7 +89,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--no-prefix-cache", action="store_true", help="compute every prompt from its beginning"
     )
-    group.add_argument("--kv-bytes", type=int, help="memory for keys and values of all requests")
+    group.add_argument(
+        "--kv-bytes",
+        type=int,
+        help="bytes for keys and values of all requests (four contexts, if memory allows)",
+    )
     group.add_argument(
         "--kv-store-bytes",
         type=int,
@@ -153,7 +159,7 @@ def keys(options: argparse.Namespace) -> tuple[Key, ...]:
 def limits_text() -> str:
     """The table of limits."""
     return "\n".join(
-        f"{row.name:<22}{row.default:>12g}  {row.status or '':>4} {row.words}"
+        f"{row.name:<22}{row.default:>12}  {row.status or '':>4} {row.words}"
         for row in limits.rows()
     )
 

@@ -56,6 +56,9 @@ class Limits:
                 raise ParameterError(f"limit {one.name}", value, f"a number of at least {low}")
 
 
+DEFAULT_LIMITS = Limits()
+
+
 def rows() -> list[Row]:
     """The documentation of all limits."""
     return [

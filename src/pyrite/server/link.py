@@ -247,7 +247,7 @@ class EngineLink:
         self.error = self.error or BackendError(
             "the engine's process ended", hint="the server starts a new one: ask again"
         )
-        self._end_all(self.error)
+        self.end_all(self.error)
         if loading or not self._may_restart():
             self._settle()
             return
@@ -255,7 +255,8 @@ class EngineLink:
         self.error = None
         self._restart = asyncio.ensure_future(self.start())
 
-    def _end_all(self, error: Exception) -> None:
+    def end_all(self, error: Exception) -> None:
+        """The last delta of every request is the error."""
         inboxes, self._inboxes = self._inboxes, {}
         for request_id, inbox in inboxes.items():
             inbox.put(Delta(request_id, finish_reason="error", error=error))

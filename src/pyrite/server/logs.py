@@ -36,5 +36,8 @@ def start_logging(stream: IO[str], *, access: bool) -> None:
     handler = logging.StreamHandler(stream)
     handler.setFormatter(JsonLines())
     logging.basicConfig(level=logging.INFO, handlers=[handler], force=True)
+    own = logging.getLogger("pyrite")
+    own.handlers.clear()  # the command line's, which say warnings as plain text
+    own.propagate = True
     logging.getLogger("uvicorn").setLevel(logging.WARNING)
     logging.getLogger("pyrite.access").setLevel(logging.INFO if access else logging.WARNING)

@@ -29,12 +29,12 @@ LABELS = ("model_name", "engine")
 COUNTED = (
     ("preemptions", "num_preemptions", "requests whose pages were taken, to be computed anew"),
     ("prefix_queries", "prefix_cache_queries", "prompt tokens looked up in the prefix cache"),
-    ("prefix_hits", "prefix_cache_hits", "prompt tokens found there"),
+    ("prefix_hits", "prefix_cache_hits", "prompt tokens found in the prefix cache"),
     ("restored_tokens", "external_prefix_cache_hits", "prompt tokens found on disk, part of those"),
     ("stored_pages", "external_prefix_cache_stored_pages", "pages of prompts written to disk"),
     ("drafts", "spec_decode_num_drafts", "runs of proposed tokens that were verified"),
     ("drafted_tokens", "spec_decode_num_draft_tokens", "tokens that speculation proposed"),
-    ("accepted_tokens", "spec_decode_num_accepted_tokens", "tokens of them that were right"),
+    ("accepted_tokens", "spec_decode_num_accepted_tokens", "proposed tokens that were right"),
 )
 
 
@@ -50,12 +50,22 @@ class Metrics:
         self._pages = self._gauge("kv_cache_usage_perc", "share of the pages in use; 1 is all")
         self._prompts = self._counter("prompt_tokens", "tokens of prompts")
         self._generated = self._counter("generation_tokens", "tokens of answers")
-        self._first = self._histogram("time_to_first_token_seconds", "", FIRST_TOKEN)
+        self._first = self._histogram(
+            "time_to_first_token_seconds", "until an answer's first token", FIRST_TOKEN
+        )
         self._gap = self._histogram("inter_token_latency_seconds", "between two tokens", GAP)
-        self._per_token = self._histogram("time_per_output_token_seconds", "mean of one", GAP)
-        self._whole = self._histogram("e2e_request_latency_seconds", "of whole requests", WHOLE)
-        self._prompt_sizes = self._histogram("request_prompt_tokens", "of one request", TOKENS)
-        self._answer_sizes = self._histogram("request_generation_tokens", "of one request", TOKENS)
+        self._per_token = self._histogram(
+            "time_per_output_token_seconds", "mean time between the tokens of one answer", GAP
+        )
+        self._whole = self._histogram(
+            "e2e_request_latency_seconds", "from a request to the end of its answer", WHOLE
+        )
+        self._prompt_sizes = self._histogram(
+            "request_prompt_tokens", "tokens of one prompt", TOKENS
+        )
+        self._answer_sizes = self._histogram(
+            "request_generation_tokens", "tokens of one answer", TOKENS
+        )
         self._step = self._histogram("iteration_tokens_total", "tokens of one step", STEP_TOKENS)
         self._success = self._reasoned("request_success", "requests that ended", "finished_reason")
         self._refused = self._reasoned("request_refused", "requests turned away", "status")

@@ -50,6 +50,7 @@ OPERATIONS: tuple[Operation, ...] = (
     Operation("/api/delete", "Ollama: remove one from it", ollama.DELETE, method="delete"),
     Operation("/tokenize", "tokens of a text, or of a chat", tokens.TOKENIZE),
     Operation("/detokenize", "text of tokens", tokens.DETOKENIZE),
+    Operation("/apply-template", "the text that a chat becomes", chat.FIELDS),
 )
 
 # Routes without a body: path -> what it tells.

@@ -7,6 +7,7 @@ one ends everything at once.
 from __future__ import annotations
 
 import asyncio
+import errno
 import gc
 import logging
 import socket
@@ -20,6 +21,7 @@ import uvloop
 from pyrite.errors import PyriteError
 from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.server.app import build_app
+from pyrite.server.errors import HttpError
 from pyrite.server.link import EngineLink
 from pyrite.server.prompts import prompts_of
 from pyrite.server.protocol import bounded
@@ -30,19 +32,21 @@ from pyrite.server.settings import ServerSettings
 logger = logging.getLogger("pyrite.server")
 
 BACKLOG = 4096  # connections that the system holds until they are taken
+LAST_WORDS_SECONDS = 0.2  # in which streams that are cut say so
 LAST_SECONDS = 2  # that connections may take to close once nothing is left to say
 
 
 def listen(host: str, port: int) -> socket.socket:
     """Raises OSError for an address that is taken, or is not this machine's."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    listener = socket.socket(family, socket.SOCK_STREAM)
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listener.bind((host, port))
     except OSError as error:
         listener.close()
-        words = f"cannot listen on {host} port {port}: {error.strerror}; --port 0 takes a free one"
+        hint = "; --port 0 takes a free one" if error.errno == errno.EADDRINUSE else ""
+        words = f"cannot listen on {host} port {port}: {error.strerror}{hint}"
         raise OSError(error.errno, words) from None
     listener.set_inheritable(False)
     return listener
@@ -150,7 +154,7 @@ class Run:
             self._say("draining: streams may end; a second signal ends them now")
             self._drain = asyncio.ensure_future(self._drained())
         else:
-            self._end_now()
+            self._cutting = asyncio.ensure_future(self._cut())
 
     async def _drained(self) -> None:
         try:
@@ -159,9 +163,14 @@ class Run:
                     await asyncio.sleep(0.02)
         except TimeoutError:
             logger.warning("%d requests had not ended when time was up", self._service.num_open)
-            self._end_now()
+            await self._cut()
         self._server.should_exit = True
 
-    def _end_now(self) -> None:
+    async def _cut(self) -> None:
+        """Every stream ends with an error, and then everything."""
+        self._service.link.end_all(
+            HttpError(503, "shutting_down", "the server is shutting down", hint="ask another")
+        )
+        await asyncio.sleep(LAST_WORDS_SECONDS)
         self._server.force_exit = True
         self._server.should_exit = True

@@ -13,6 +13,7 @@ from pyrite.sampling.params import SamplingParams
 from pyrite.server.ask import ChatAsk, Ended, Event, Part, Started
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.fields import Fields, Refused, header_of
+from pyrite.server.limits import DEFAULT_LIMITS, Limits
 from pyrite.server.openai.reply import OpenAIReply, event
 from pyrite.server.openai.sampling import Sampling, params_of
 from pyrite.server.openai.toolchoice import callable_tools
@@ -20,7 +21,6 @@ from pyrite.server.service import Service
 from pyrite.text.answer import CallArguments, CallStart, Content, Piece, Reasoning
 from pyrite.text.tokenizer import Tokenizer
 
-MAX_CHOICES = 128
 MAX_TOP_LOGPROBS = 20
 LOWEST_LOGPROB = -9999.0  # what JSON says where a token was impossible
 TEMPLATE_OPTIONS = ("enable_thinking", "thinking", "reasoning_effort", "documents", "date_string")
@@ -91,10 +91,10 @@ WORDS = {
 FIELDS = Fields(ChatRequest, REFUSED, IGNORED, WORDS)
 
 
-def ask_of(request: ChatRequest) -> ChatAsk:
+def ask_of(request: ChatRequest, limits: Limits = DEFAULT_LIMITS) -> ChatAsk:
     """Raises ParameterError."""
-    if not 1 <= request.n <= MAX_CHOICES:
-        raise ParameterError("n", request.n, f"a whole number from 1 to {MAX_CHOICES}")
+    if not 1 <= request.n <= limits.choices:
+        raise ParameterError("n", request.n, f"a whole number from 1 to {limits.choices}")
     if not request.messages:
         raise ParameterError("messages", [], "at least one message")
     choice, tools = callable_tools(request.tool_choice, request.tools)
@@ -326,4 +326,6 @@ async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -
     headers = header_of(FIELDS.check(raw))
     request = converted(raw, ChatRequest)
     service.card.check(request.model)
-    return ChatReply(service, request, [ask_of(request)], tenant, answer_id, headers)
+    return ChatReply(
+        service, request, [ask_of(request, service.limits)], tenant, answer_id, headers
+    )

@@ -13,9 +13,9 @@ from pyrite.sampling.params import SamplingParams
 from pyrite.server.ask import Ended, Event, Part, Started, TextAsk
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.fields import Fields, Refused, header_of
+from pyrite.server.limits import DEFAULT_LIMITS, Limits
 from pyrite.server.openai.chat import (
     LOWEST_LOGPROB,
-    MAX_CHOICES,
     StreamOptions,
     usage_of,
 )
@@ -28,7 +28,6 @@ from pyrite.text.tokenizer import Tokenizer
 DEFAULT_MAX_TOKENS = 16  # as OpenAI's reference has it
 MAX_LOGPROBS = 5
 MAX_PROMPTS = 256
-MAX_ANSWERS = 256  # prompts times best_of
 
 
 class CompletionRequest(Sampling, kw_only=True):
@@ -65,20 +64,20 @@ FIELDS = Fields(
 )
 
 
-def asks_of(request: CompletionRequest) -> list[TextAsk]:
+def asks_of(request: CompletionRequest, limits: Limits = DEFAULT_LIMITS) -> list[TextAsk]:
     """One ask a prompt. Raises ParameterError."""
     best_of = request.n if request.best_of is None else request.best_of
-    if not 1 <= request.n <= MAX_CHOICES:
-        raise ParameterError("n", request.n, f"a whole number from 1 to {MAX_CHOICES}")
-    if not request.n <= best_of <= MAX_CHOICES:
-        raise ParameterError("best_of", best_of, f"a whole number from n to {MAX_CHOICES}")
+    if not 1 <= request.n <= limits.choices:
+        raise ParameterError("n", request.n, f"a whole number from 1 to {limits.choices}")
+    if not request.n <= best_of <= limits.choices:
+        raise ParameterError("best_of", best_of, f"a whole number from n to {limits.choices}")
     if request.stream and best_of > request.n:
         raise ParameterError("best_of", best_of, "n where the answer is streamed")
     if request.stream and request.prompt_logprobs is not None:
         raise ParameterError("prompt_logprobs", request.prompt_logprobs, "absent from a stream")
     prompts = prompts_of(request.prompt)
-    if len(prompts) * best_of > MAX_ANSWERS:
-        limit = f"such that prompts times best_of are at most {MAX_ANSWERS}"
+    if len(prompts) * best_of > limits.answers:
+        limit = f"such that prompts times best_of are at most {limits.answers}"
         raise ParameterError("n", request.n, limit)
     asked = params(request, ranked=best_of > request.n)
     return [
@@ -311,4 +310,6 @@ async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -
     headers = header_of(FIELDS.check(raw))
     request = converted(raw, CompletionRequest)
     service.card.check(request.model)
-    return CompletionReply(service, request, asks_of(request), tenant, answer_id, headers)
+    return CompletionReply(
+        service, request, asks_of(request, service.limits), tenant, answer_id, headers
+    )

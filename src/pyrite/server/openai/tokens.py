@@ -10,7 +10,7 @@ from pyrite.errors import ParameterError
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.endpoints import JsonReply
 from pyrite.server.fields import Fields, header_of
-from pyrite.server.openai.chat import ChatRequest, ask_of
+from pyrite.server.openai.chat import FIELDS, ChatRequest, ask_of
 from pyrite.server.service import Service
 
 
@@ -102,7 +102,9 @@ async def detokenize(service: Service, body: bytes, tenant: str, answer_id: str)
 
 async def apply_template(service: Service, body: bytes, tenant: str, answer_id: str) -> JsonReply:
     """The text that a chat becomes, without asking the model."""
-    request = converted(json_object(body), ChatRequest)
+    raw = json_object(body)
+    headers = header_of(FIELDS.check(raw))
+    request = converted(raw, ChatRequest)
     service.card.check(request.model)
     segments = service.prompts.turn(ask_of(request)).segments
-    return JsonReply({"prompt": "".join(text for text, _ in segments)})
+    return JsonReply({"prompt": "".join(text for text, _ in segments)}, headers)
