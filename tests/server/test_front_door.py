@@ -147,7 +147,7 @@ def test_a_body_that_is_no_request_is_a_quick_400(scripted: Served, body: bytes)
         reply = client.post(
             "/v1/chat/completions", content=body, headers={"content-type": "application/json"}
         )
-    assert reply.status_code == 400, reply.text
+    assert reply.status_code in (400, 413), reply.text
     assert reply.json()["error"]["message"]
     assert time.monotonic() - started < 2
     assert answers(scripted)
@@ -486,3 +486,75 @@ def test_choices_and_answers_are_bounded_as_set(path: str) -> None:
         assert client.post(path, json={**body, "n": 3}).status_code == 400
         two = client.post(path, json={**body, "n": 2}).status_code
         assert two == (200 if path == "/v1/chat/completions" else 400)
+
+
+MANY = 200_000
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"prompt": [' + b",".join([b"[1]"] * MANY) + b"]}",
+        b'{"prompt": [' + b",".join([b"1"] * MANY) + b"]}",
+        b'{"messages": [' + b",".join([b"{}"] * MANY) + b"]}",
+        b'{"stop": [' + b",".join([b'""'] * MANY * 2) + b"]}",
+    ],
+    ids=["lists", "numbers", "objects", "texts"],
+)
+def test_json_of_too_many_values_is_never_read(scripted: Served, body: bytes) -> None:
+    started = time.monotonic()
+    with scripted.client() as client:
+        headers = {"content-type": "application/json"}
+        reply = client.post("/v1/completions", content=body, headers=headers)
+    assert reply.status_code == 413
+    assert reply.json()["error"]["code"] == "too_many_values"
+    assert time.monotonic() - started < 1
+
+
+def test_commas_in_a_text_part_no_values(scripted: Served) -> None:
+    text = '\\", [{' * 100_000
+    with scripted.client() as client:
+        reply = client.post("/tokenize", json={"prompt": text})
+    assert reply.status_code == 200
+
+
+@pytest.mark.parametrize(
+    ("headers", "expected"),
+    [
+        ([("origin", "http://[::1")], 403),
+        ([("origin", "null")], 403),
+        ([("origin", "http://user@localhost")], 403),
+        ([("host", "localhost:evil.example")], 403),
+        ([("host", "evil.example"), ("host", "localhost")], 400),
+        ([("origin", "http://evil.example"), ("origin", "http://localhost")], 400),
+        ([("host", "LOCALHOST"), ("origin", "http://LocalHost")], 200),
+        ([("host", "[::1]:8000")], 200),
+    ],
+)
+def test_odd_hosts_and_origins(
+    scripted: Served, headers: list[tuple[str, str]], expected: int
+) -> None:
+    names = [name for name, _ in headers]
+    lines = [*headers, *([] if "host" in names else [("host", "localhost")])]
+    head = "".join(f"{name}: {value}\r\n" for name, value in lines)
+    said = spoken(scripted, f"GET /livez HTTP/1.1\r\n{head}connection: close\r\n\r\n".encode())
+    assert status(said) == expected, said
+
+
+def test_a_length_out_of_bounds_and_a_packed_body_are_refused_at_once(scripted: Served) -> None:
+    started = time.monotonic()
+    head = b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\n"
+    assert status(spoken(scripted, head + b"content-length: 99999999999\r\n\r\n{", wait=1)) == 413
+    with scripted.client() as client:
+        packed = client.post(
+            "/v1/completions", json={"prompt": "tin"}, headers={"content-encoding": "gzip"}
+        )
+    assert packed.status_code == 415
+    assert time.monotonic() - started < 3
+
+
+@pytest.mark.parametrize("token_id", [" 1", "+1", "1_0", "٣", "1.0", "-1", "9" * 30])
+def test_a_key_of_the_bias_is_a_number(scripted: Served, token_id: str) -> None:
+    with scripted.client() as client:
+        body = {**CHAT, "logit_bias": {token_id: 1}}
+        assert client.post("/v1/chat/completions", json=body).status_code == 400

@@ -24,6 +24,7 @@ import logging
 import mmap
 import os
 import shutil
+import stat
 import struct
 import tempfile
 import time
@@ -147,9 +148,11 @@ def make_private(folder: Path) -> None:
 
 def _mapped(path: Path) -> tuple[mmap.mmap, float]:
     """The file, and when it was used. Raises OSError."""
-    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    handle = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
     try:
         status = os.fstat(handle)
+        if not stat.S_ISREG(status.st_mode):
+            raise OSError(errno.EINVAL, "is no file", str(path))
         if status.st_uid != os.geteuid():
             raise OSError(errno.EPERM, "belongs to another user", str(path))
         if status.st_size < HEADER.size:

@@ -48,7 +48,8 @@ def build_app(service: Service, settings: ServerSettings) -> Guard:
     )
     service.charge = guard.charge
     service.isolate_keys = settings.isolate_keys
-    service.tells_cached = settings.isolate_keys or len(settings.keys) < 2
+    alone = len(settings.keys) == 1 or (not settings.keys and is_loopback(settings.host))
+    service.tells_cached = settings.isolate_keys or alone
     service.open_to_all = is_open_to_all(settings)
     return guard
 

@@ -14,17 +14,18 @@ import logging
 import re
 import secrets
 import time
-from collections.abc import Callable, MutableMapping
+from collections.abc import Callable, Iterable, MutableMapping
 from typing import Any
-from urllib.parse import urlsplit
 
-from pyrite.server.errors import HttpError
+from pyrite.server.errors import HttpError, status_of
 from pyrite.server.http import App, Envelope, Headers, Receive, Scope, Send, send_error
 from pyrite.server.keys import Key, Keyring
 from pyrite.server.metrics import Metrics
 from pyrite.server.quotas import Quota
 
 LIVENESS = "/livez"
+ONCE = frozenset({b"host", b"origin", b"authorization", b"x-api-key", b"content-type"})
+HOST = re.compile(r"(\[[0-9a-f:.]*\]|[^:]*)(?::[0-9]{1,5})?")
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "[::1]", "::1"})
 CHALLENGE = (b"www-authenticate", b'Basic realm="pyrite", charset="UTF-8"')
 ID = re.compile(r"[A-Za-z0-9._:/=+-]{1,128}")
@@ -67,9 +68,11 @@ class Guard:
         headers = dict(scope["headers"])
         told = Told(send, scope, headers, allowed_origin(headers, self._origins))
         try:
-            await self._pass(scope, headers, receive, told)
-        except HttpError as error:
-            self._metrics.refused(error.status)
+            await self._pass(scope, single(scope["headers"]), receive, told)
+        except Exception as error:
+            if told.begun:
+                raise
+            self._metrics.refused(status_of(error))
             envelope, more = self._envelope(scope["path"], told.request_id)
             told.extra += more
             await send_error(told.send, error, envelope)
@@ -142,6 +145,11 @@ class Told:
         self._started = time.perf_counter()
         scope["request_id"] = self.request_id
 
+    @property
+    def begun(self) -> bool:
+        """A response has begun: it cannot be another any more."""
+        return self._status != 0
+
     async def send(self, message: MutableMapping[str, Any]) -> None:
         if message["type"] == "http.response.start":
             self._status = message["status"]
@@ -176,13 +184,24 @@ def given_id(headers: dict[bytes, bytes]) -> str | None:
     return given if ID.fullmatch(given) else None
 
 
+def single(headers: Iterable[tuple[bytes, bytes]]) -> dict[bytes, bytes]:
+    """The headers by name. Raises HttpError 400 for one that says two things at once."""
+    found: dict[bytes, bytes] = {}
+    for name, value in headers:
+        if name in found and name in ONCE:
+            said = f"there are two headers {name.decode('latin-1')!r}"
+            raise HttpError(400, "doubled_header", said, hint="send it once")
+        found[name] = value
+    return found
+
+
 def check_host(headers: dict[bytes, bytes], hosts: frozenset[str] | None) -> None:
     """Against pages elsewhere whose name was made to point here (DNS rebinding)."""
     if hosts is None:
         return
     named = headers.get(b"host", b"").decode("latin-1").lower()
-    name = named.rpartition(":")[0] if not named.endswith("]") and ":" in named else named
-    if name not in hosts:
+    found = HOST.fullmatch(named)
+    if found is None or found[1] not in hosts:
         raise HttpError(
             403,
             "host_not_allowed",
@@ -203,7 +222,8 @@ def check_origin(headers: dict[bytes, bytes], origins: frozenset[str]) -> None:
     origin = headers.get(b"origin")
     if origin is None or allowed_origin(headers, origins):
         return
-    if urlsplit(origin.decode("latin-1")).netloc == headers.get(b"host", b"").decode("latin-1"):
+    host = headers.get(b"host", b"").lower()
+    if origin.lower() in (b"http://" + host, b"https://" + host):  # https: a proxy may speak it
         return
     raise HttpError(
         403,

@@ -16,6 +16,7 @@ from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Any, Protocol, TypeVar
 
+from pyrite.server.decoding import check_values
 from pyrite.server.errors import HttpError, is_bug, status_of
 from pyrite.server.limits import Limits
 from pyrite.server.metrics import Metrics
@@ -63,6 +64,17 @@ class Envelope(Protocol):
     """How a dialect tells an error: its JSON."""
 
     def __call__(self, error: BaseException, status: int) -> bytes: ...
+
+
+def check_length(scope: Scope, limits: Limits) -> None:
+    """Refuses by its headers what would be refused later. Raises HttpError."""
+    headers = dict(scope["headers"])
+    if int(headers.get(b"content-length", b"0")) > limits.body_bytes:
+        words = f"the body has more than the limit of {limits.body_bytes} bytes"
+        raise HttpError(413, "body_too_large", words)
+    if headers.get(b"content-encoding", b"identity").lower() != b"identity":
+        hint = "send it as it is"
+        raise HttpError(415, "unsupported_encoding", "the body is compressed", hint=hint)
 
 
 async def read_body(receive: Receive, limits: Limits) -> bytes:
@@ -154,7 +166,9 @@ class Endpoint:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         try:
+            check_length(scope, self.limits)
             body = await read_body(receive, self.limits)
+            check_values(body, self.limits.json_values)
             await self._answer(scope, body, receive, send)
         except ClientGone:
             self.metrics.cancelled()

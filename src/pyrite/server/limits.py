@@ -35,6 +35,7 @@ class Limits:
     header_bytes: int = limit(65536, 431, "bytes of a request's headers together", low=1024)
     header_seconds: float = limit(20, 408, "from a request's first byte to its body", low=0.05)
     body_bytes: int = limit(16 * 2**20, 413, "bytes of a request's body", low=1024)
+    json_values: int = limit(131072, 413, "values in a request's JSON", low=100)
     body_seconds: float = limit(30, 408, "between two pieces of a request's body", low=0.05)
     connections: int = limit(8192, 503, "connections at once", low=1)
     queue: int = limit(512, 429, "requests that wait for the engine", low=1)

@@ -43,6 +43,7 @@ from pyrite.server.wire import (
 logger = logging.getLogger("pyrite.server")
 
 MERGE_BEYOND = 32  # unread deltas of one request; further ones are joined to the last
+REAP_SECONDS = 1.0
 MAX_RESTARTS = 3  # within RESTART_WINDOW_SECONDS
 RESTART_WINDOW_SECONDS = 600.0
 
@@ -252,6 +253,8 @@ class EngineLink:
             self._settle()
             return
         logger.error("the engine's process ended; starting a new one")
+        if self._process is not None:  # it is taken off the system's list once it is gone
+            asyncio.get_running_loop().call_later(REAP_SECONDS, self._process.poll)
         self.error = None
         self._restart = asyncio.ensure_future(self.start())
 

@@ -84,7 +84,7 @@ def asks_of(request: CompletionRequest, limits: Limits = DEFAULT_LIMITS) -> list
         TextAsk(
             prompt,
             asked,
-            suffix=request.suffix,
+            suffix=request.suffix or None,
             n=request.n,
             best_of=best_of,
             priority=request.priority,

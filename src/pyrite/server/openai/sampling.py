@@ -77,10 +77,10 @@ def stops(stop: str | list[str] | None) -> tuple[str, ...] | None:
 def bias(given: dict[str, float] | None) -> dict[int, float] | None:
     if given is None:
         return None
-    try:
-        return {int(token_id): value for token_id, value in given.items()}
-    except ValueError:
-        raise ParameterError("logit_bias", given, "an object with token ids as its keys") from None
+    for token_id in given:
+        if not (token_id.isascii() and token_id.isdigit() and len(token_id) <= 10):
+            raise ParameterError("logit_bias", token_id, "an object with token ids as its keys")
+    return {int(token_id): value for token_id, value in given.items()}
 
 
 def params_of(fields: dict[str, Any]) -> SamplingParams:
