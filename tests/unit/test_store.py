@@ -153,6 +153,14 @@ def test_a_link_is_not_followed(store: PageStore, tmp_path: Path):
     assert found(store, 1) is None
 
 
+@pytest.mark.timeout(10)
+def test_what_is_no_file_is_not_waited_for(store: PageStore):
+    put(store, 1)
+    file_of(store, 1).unlink()
+    os.mkfifo(file_of(store, 1))
+    assert found(store, 1) is None
+
+
 def total(store: PageStore) -> int:
     return sum(path.stat().st_size for path in store.folder.iterdir())
 
