@@ -613,7 +613,7 @@ def test_a_request_with_a_grammar_goes_through_msgpack() -> None:
 def test_masks_cost_is_counted(compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch) -> None:
     """One that is slow for long ends; the clock is of this thread alone."""
     constraint = compiler.compile(Grammar.regex("a*"))
-    clock: Iterator[float] = iter(np.arange(0, 100, 0.5).tolist())
+    clock: Iterator[float] = iter(np.arange(0, 100, 0.125).tolist())
     monkeypatch.setattr("pyrite.sampling.constraint.time.thread_time", lambda: next(clock))
     words: NDArray[np.uint32] = np.zeros(constraint.num_words, np.uint32)
     for _ in range(4):
