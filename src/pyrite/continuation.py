@@ -158,7 +158,7 @@ class Continuation:
 
 
 def merged(deltas: Sequence[Delta]) -> Delta:
-    """What one step added to a request, token by token, as one delta."""
+    """Deltas of one request that follow each other, as one."""
     if len(deltas) == 1:
         return deltas[0]
     first, last = deltas[0], deltas[-1]

@@ -178,18 +178,14 @@ class Endpoint:
 
     async def _answer(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
         """Answers, unless the client goes away first: then all is cancelled."""
-        work = asyncio.ensure_future(self._respond(scope, body, send))
-        watch = asyncio.ensure_future(_gone(receive))
-        try:
+        async with (
+            ended(asyncio.ensure_future(self._respond(scope, body, send))) as work,
+            ended(asyncio.ensure_future(_gone(receive))) as watch,
+        ):
             await asyncio.wait([work, watch], return_when=asyncio.FIRST_COMPLETED)
             if not work.done():
                 raise ClientGone
             await work
-        finally:
-            for task in (work, watch):
-                task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, Exception):
-                await work
 
     async def _respond(self, scope: Scope, body: bytes, send: Send) -> None:
         reply = await self.reply(scope, body)

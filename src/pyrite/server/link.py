@@ -16,11 +16,11 @@ import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable
-from dataclasses import replace
 from pathlib import Path
 from typing import cast
 
 from pyrite.config import Settings
+from pyrite.continuation import merged
 from pyrite.embedding import EmbeddingRequest
 from pyrite.errors import BackendError, PyriteError, RequestError
 from pyrite.request import Delta, EngineStats, Request
@@ -58,7 +58,7 @@ class Inbox:
     def put(self, delta: Delta) -> None:
         last = self._deltas[-1] if len(self._deltas) >= MERGE_BEYOND else None
         if last is not None and last.request_id == delta.request_id and not last.finish_reason:
-            self._deltas[-1] = merged(last, delta)
+            self._deltas[-1] = merged([last, delta])
         else:
             self._deltas.append(delta)
         if self._waiter is not None and not self._waiter.done():
@@ -72,19 +72,6 @@ class Inbox:
         taken = list(self._deltas)
         self._deltas.clear()
         return taken
-
-
-def merged(first: Delta, second: Delta) -> Delta:
-    """Two deltas of one request as one."""
-    return replace(
-        second,
-        token_ids=first.token_ids + second.token_ids,
-        text=first.text + second.text,
-        logprobs=first.logprobs + second.logprobs,
-        prompt_logprobs=first.prompt_logprobs or second.prompt_logprobs,
-        miss=first.miss or second.miss,
-        usage=second.usage or first.usage,
-    )
 
 
 class EngineLink:
@@ -113,10 +100,6 @@ class EngineLink:
     @property
     def num_requests(self) -> int:
         return len(self._inboxes)
-
-    @property
-    def process_id(self) -> int | None:
-        return None if self._process is None else self._process.pid
 
     def is_alive(self, watchdog_seconds: float) -> bool:
         """False when the process is gone for good, or has been silent for too long."""

@@ -32,7 +32,6 @@ class Card:
     name: str
     aliases: tuple[str, ...] = ()
     created: int = field(default_factory=lambda: int(time.time()))
-    details: dict[str, object] = field(default_factory=dict)
 
     def answers_to(self, name: str | None) -> bool:
         return name is None or name == self.name or name in self.aliases or "*" in self.aliases

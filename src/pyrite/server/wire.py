@@ -75,7 +75,6 @@ class Report(msgspec.Struct, frozen=True, tag="report"):
 
     deltas: list[Delta]
     stats: EngineStats
-    step_seconds: float
     vectors: list[Vectors] = []
 
 

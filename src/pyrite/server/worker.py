@@ -10,7 +10,6 @@ import gc
 import signal
 import socket
 import sys
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -83,14 +82,12 @@ class Worker:
             deltas = [
                 delta for command in self._pipe.receive(wait) for delta in self._obey(command)
             ]
-            started = time.perf_counter()
             if self._engine.has_work:
                 deltas += self._engine.step()
-            seconds = time.perf_counter() - started
             if self._embedder is not None and self._embedder.has_work:
                 self._vectors += [vectors_of(one) for one in self._embedder.step()]
             vectors, self._vectors = self._vectors, []
-            self._pipe.send(Report(deltas, self._engine.stats(), seconds, vectors))
+            self._pipe.send(Report(deltas, self._engine.stats(), vectors))
 
     @property
     def _has_work(self) -> bool:
