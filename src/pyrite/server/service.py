@@ -33,6 +33,11 @@ class Card:
     aliases: tuple[str, ...] = ()
     created: int = field(default_factory=lambda: int(time.time()))
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """What lists of models show."""
+        return (self.name, *(alias for alias in self.aliases if alias != "*"))
+
     def answers_to(self, name: str | None) -> bool:
         return name is None or name == self.name or name in self.aliases or "*" in self.aliases
 

@@ -46,7 +46,7 @@ def model_routes(service: Service) -> list[BaseRoute]:
         }
 
     async def models(request: Request) -> Response:
-        names = (card.name, *(name for name in card.aliases if name != "*"))
+        names = card.names
         pages = {"has_more": False, "first_id": names[0], "last_id": names[-1]}
         return json_response({"data": [described(name) for name in names], **pages})
 

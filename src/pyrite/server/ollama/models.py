@@ -59,7 +59,7 @@ class Facts:
     async def tags(self) -> dict[str, Any]:
         card = self._service.card
         checkpoint = await self.checkpoint()
-        names = [card.name, *(name for name in card.aliases if name != "*")]
+        names = card.names
         entry = entry_of(checkpoint)
         return {"models": [{"name": name, "model": name, **entry} for name in names]}
 

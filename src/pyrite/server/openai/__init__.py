@@ -45,8 +45,7 @@ def model_routes(service: Service) -> list[BaseRoute]:
         }
 
     async def models(request: Request) -> Response:
-        names = (card.name, *(name for name in card.aliases if name != "*"))
-        return json_response({"object": "list", "data": [describe(name) for name in names]})
+        return json_response({"object": "list", "data": [describe(name) for name in card.names]})
 
     async def model(request: Request) -> Response:
         name = request.path_params["name"]
