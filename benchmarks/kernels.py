@@ -3,35 +3,25 @@
     python benchmarks/kernels.py [--isa avx2] [--types Q4_1,Q8_0] [--columns 576] [--outputs 1536]
 
 One core. A product of many rows is limited by its instructions, of one row by reading the weights:
-the share is of the fastest loop of integer (or float) products that the instruction set has, where
-an activation of two planes counts as two products. The best of many short runs counts, since others
-share the machine.
+the share is that of `pyrite bench`. The best of many short runs counts, since others share the
+machine.
 """
 
 from __future__ import annotations
 
 import argparse
-import os
-import platform
 import sys
 import time
 
 import numpy as np
 
 from pyrite._native import kernels
+from pyrite.cli.limits import FLOATS, MEMORY_BYTES, Limits, read, usable_peaks
+from pyrite.cli.machine import machine_line
 from pyrite.quant.formats import EXECUTED
 
 ROWS = (1, 4, 32, 512)
 SECONDS = 0.2  # of measuring for a figure
-FLOATS = ("F32", "F16", "BF16")
-
-
-def processor() -> str:
-    try:
-        with open("/proc/cpuinfo") as lines:
-            return next(line.split(":")[1].strip() for line in lines if "model name" in line)
-    except (OSError, StopIteration):
-        return platform.processor() or platform.machine()
 
 
 def aligned(size: int) -> np.ndarray:
@@ -77,26 +67,20 @@ def measure(
     return found
 
 
-def limit_of(peaks: dict[str, float], name: str) -> float:
-    """Products a second of the fastest loop for a type: float loops for float types."""
-    floats = {kind: peak for kind, peak in peaks.items() if "fmadd" in kind or "float" in kind}
-    return max((floats if name in FLOATS and floats else peaks).values())
-
-
 def show(isa: str, types: list[str], outputs: int, columns: int) -> None:
-    peaks = kernels.compute_peaks(isa, 1)
-    limits = ", ".join(f"{name} {peak / 1e9:.0f}" for name, peak in peaks.items())
-    print(f"\n{isa}: {limits} GMAC/s")
+    limits = Limits(1, (), usable_peaks(isa, 1))
+    told = (f"{one.instructions} {one.products_per_second / 1e9:.0f}" for one in limits.peaks)
+    print(f"\n{isa}: {', '.join(told)} GMAC/s")
     print(f"{'type':8}planes" + "".join(f"{f'{rows} rows':>18}" for rows in ROWS))
     for name in types:
-        limit = limit_of(peaks, name)
         for planes in (1,) if name in FLOATS else (2, 1):
+            limit = limits.peak(name, planes).products_per_second
             line = f"{name:8}{planes:6}"
             figures = measure(isa, name, planes, outputs, columns)
-            for rows, (products, read) in zip(ROWS, figures, strict=True):
-                cell = f"{products / 1e9:.1f} ({products * planes / limit:.0%})"
+            for rows, (products, taken) in zip(ROWS, figures, strict=True):
+                cell = f"{products / 1e9:.1f} ({products / limit:.0%})"
                 if rows == 1:
-                    cell = f"{products / 1e9:.1f}, {read / 1e9:.1f} GB/s"
+                    cell = f"{products / 1e9:.1f}, {taken / 1e9:.1f} GB/s"
                 line += f"{cell:>18}"
             print(line, flush=True)
 
@@ -108,10 +92,10 @@ def main() -> None:
     parser.add_argument("--columns", type=int, default=768)
     parser.add_argument("--outputs", type=int, default=1536)
     choice = parser.parse_args()
-    bandwidth = kernels.read_bandwidth(1, 1 << 28)
+    memory = read("memory", MEMORY_BYTES, 1)
     print(f"python {' '.join(sys.argv)}")
-    print(f"{processor()}, {os.cpu_count()} cores; one core reads {bandwidth / 1e9:.1f} GB/s")
-    print("GMAC/s of one core (products of a plane, as a share of the fastest integer loop)")
+    print(f"{machine_line()}; one core reads {memory.bytes_per_second / 1e9:.1f} GB/s")
+    print("GMAC/s of one core, and the share of the fastest instructions that are exact")
     isas = [choice.isa] if choice.isa else kernels.isa_names()
     for isa in isas:
         show(isa, choice.types.split(","), choice.outputs, choice.columns)

@@ -148,14 +148,23 @@ class Product {
   std::vector<uint8_t> buffer_;
 };
 
-double measure_bandwidth(int num_threads, size_t num_bytes) {
+nb::tuple measure_bandwidth(int num_threads, size_t num_bytes) {
   require(num_threads > 0 && num_threads <= 1024, "threads must be 1 to 1024");
   require(num_bytes >= size_t(num_threads) * 4096, "too few bytes for so many threads");
-  nb::gil_scoped_release release;
-  return read_bandwidth(num_threads, num_bytes);
+  ReadSpeed speed;
+  {
+    nb::gil_scoped_release release;
+    speed = read_bandwidth(num_threads, num_bytes);
+  }
+  return nb::make_tuple(speed.bytes_per_second, speed.way);
 }
 
-nb::dict measure_peaks(const std::string& isa, int num_threads) {
+const char* name_of(Factors factors) {
+  if (factors == Factors::kFloats) return "floats";
+  return factors == Factors::kWords ? "words" : "bytes";
+}
+
+nb::list measure_peaks(const std::string& isa, int num_threads) {
   require(num_threads > 0 && num_threads <= 1024, "threads must be 1 to 1024");
   const char* chosen = table_named(isa).isa;
   std::vector<Peak> peaks;
@@ -163,8 +172,11 @@ nb::dict measure_peaks(const std::string& isa, int num_threads) {
     nb::gil_scoped_release release;
     peaks = compute_peaks(chosen, num_threads);
   }
-  nb::dict found;
-  for (const Peak& peak : peaks) found[peak.name.c_str()] = peak.products_per_second;
+  nb::list found;
+  for (const Peak& peak : peaks) {
+    found.append(nb::make_tuple(peak.isa, peak.instructions, name_of(peak.factors), peak.bits,
+                                peak.products_per_second));
+  }
   return found;
 }
 

@@ -27,7 +27,8 @@ list(APPEND PYRITE_BINDING_SOURCES native/bind_sampling.cpp native/bind_ngrams.c
 # kernels: one table of functions per instruction set, packing of weights
 list(APPEND PYRITE_SOURCES native/kernels/file_block.cpp native/kernels/pack.cpp
      native/kernels/weight_type.cpp native/kernels/table.cpp native/kernels/isa_scalar.cpp
-     native/kernels/limits.cpp)
+     native/kernels/limits.cpp native/kernels/limits_products.cpp
+     native/kernels/limits_reads.cpp)
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
   list(APPEND PYRITE_SOURCES native/kernels/isa_avx2.cpp native/kernels/isa_avx512.cpp
        native/kernels/isa_amx.cpp)

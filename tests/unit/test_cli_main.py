@@ -110,6 +110,7 @@ def test_debug_shows_where(monkeypatch: pytest.MonkeyPatch) -> None:
         (["bench", "-p", "x"], 2, "--prompt"),
         (["bench", "-p", "0", "-n", "0"], 2, "nothing is left"),
         (["bench", "-r", "0"], 2, "--repetitions"),
+        (["bench", "-b", "1,0"], 2, "--batch"),
         (["show", ""], 4, "an empty name"),
         (["tokenize", "no-such-file.gguf", "--ids", "a text"], 4, "no-such-file.gguf"),
     ],

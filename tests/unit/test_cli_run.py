@@ -418,25 +418,27 @@ def test_tokenize(
 
 
 def test_bench(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
-    small = ["bench", tiny, "-p", "16", "-n", "4,8", "-d", "0,32", "-r", "2"]
+    small = ["bench", tiny, "-p", "16", "-n", "4,8", "-d", "0,32", "-b", "1,3", "-r", "2"]
     rows = json.loads(output(capsys, *small, "-o", "json"))
-    names = ["pp16", "tg4", "tg8"]
+    names = ["pp16", "tg4", "tg4 x 3", "tg8", "tg8 x 3"]
     assert [row["test"] for row in rows] == names + [f"{name} @ d32" for name in names]
     for row in rows:
         assert row["tokens_per_second"] > 0
         assert len(row["repetitions"]) == 2
-        assert row["of_limit"] > 0
+        assert row["of_limit"] == max(row["of_memory"], row["of_compute"]) > 0
+        assert row["limits"]["threads"] == row["threads"]
     table = output(capsys, *small).splitlines()
     assert len({len(line) for line in table}) == 1
-    assert "tg8 @ d32" in table[-1]
+    assert "tg8 x 3 @ d32" in table[-1]
     csv_lines = output(capsys, *small, "-o", "csv").splitlines()
     assert csv_lines[0].startswith("model,size_bytes,parameters,backend")
-    assert len(csv_lines) == 7
+    assert len(csv_lines) == 11
 
 
 def test_limits(capsys: pytest.CaptureFixture[str]) -> None:
     text = output(capsys, "bench", "--limits", "-t", "1")
-    assert re.search(r"memory read +[1-9][0-9.]* GB/s", text)
+    assert re.search(r"\| read +\| memory.*\| GB/s +\| +[1-9][0-9.]* \|\n", text)
+    assert re.search(r"\| scalar +\| .*floats.*\| GMAC/s \| +[1-9][0-9.]* \|\n", text)
 
 
 def test_doctor(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -25,11 +25,14 @@ def unpack_row(
     row: int,
     out: NDArray[np.float32],  # (columns,)
 ) -> None: ...
-def read_bandwidth(num_threads: int, num_bytes: int) -> float:
-    """Bytes a second that the threads together read from a buffer of `num_bytes`, measured."""
+def read_bandwidth(num_threads: int, num_bytes: int) -> tuple[float, str]:
+    """Bytes a second that the threads together read from a buffer of `num_bytes`, again and again,
+    and the loop that read fastest. Raises MemoryError."""
 
-def compute_peaks(isa: str, num_threads: int) -> dict[str, float]:
-    """Products a second of the instructions that kernels are made of, by name, measured."""
+def compute_peaks(isa: str, num_threads: int) -> list[tuple[str, str, str, int, float]]:
+    """What the instruction set adds to those below it: (isa, instructions, factors, bits, products
+    a second of all threads). `factors`: "floats", "words" or "bytes"; `bits`: of the widest weights
+    that they can multiply exactly."""
 
 class Product:
     """Prepared rows of activations and a packed matrix, for one instruction set ("": the best)."""

@@ -139,7 +139,8 @@ def parsed(name: str, text: str) -> Any:
         raise ParameterError(name, text, limit.get(parse, SAMPLING[name][1])) from None
 
 
-def load_model(options: argparse.Namespace, path: Any) -> Model:
+def load_model(options: argparse.Namespace, path: Any, **more: Any) -> Model:
+    """`more`: settings that no option of the verb names."""
     from pyrite.llm import load
 
     return load(
@@ -150,4 +151,5 @@ def load_model(options: argparse.Namespace, path: Any) -> Model:
         backend=options.backend,
         kv_type=options.kv_type,
         speculation=options.speculation,
+        **more,
     )

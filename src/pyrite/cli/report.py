@@ -7,10 +7,12 @@ import io
 import json
 import statistics
 from collections.abc import Callable, Mapping
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from pyrite.cli.markdown import table
 from pyrite.cli.terminal import size
-from pyrite.cli.work import Work, work_of
+from pyrite.cli.work import Cost, Work, work_of
 
 if TYPE_CHECKING:
     from pyrite.cli.limits import Limits
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
     from pyrite.llm import Model
 
 Row = Mapping[str, Any]
+WIDE = ("repetitions", "limits")  # what has no place in a line of CSV
 
 
 def describe(model: Model) -> dict[str, Any]:
@@ -34,42 +37,67 @@ def describe(model: Model) -> dict[str, Any]:
         "parameters": sum(count(tensor.shape) for tensor in checkpoint.tensors.values()),
         "backend": loaded.settings.backend,
         "precision": loaded.settings.precision,
+        "kv_type": loaded.settings.kv_type,
         "threads": loaded.threads.count,
-        "work": work_of(loaded.plan, checkpoint),
     }
 
 
-def row(facts: Mapping[str, Any], test: Test, rates: list[float], limits: Limits) -> Row:
+def work_of_model(model: Model) -> Work:
+    loaded = model.loaded
+    settings = loaded.settings
+    return work_of(loaded.plan, loaded.checkpoint, settings.precision, settings.kv_type)
+
+
+def row(
+    facts: Mapping[str, Any],
+    test: Test,
+    rates: list[float],
+    cost: Cost,
+    limits: Limits,
+) -> Row:
+    """`cost` is that of the whole test."""
     mean = statistics.mean(rates)
     return {
-        **{key: value for key, value in facts.items() if key != "work"},
+        **facts,
         "test": test.name,
+        "streams": test.streams,
         "tokens_per_second": mean,
         "standard_deviation": statistics.stdev(rates) if len(rates) > 1 else 0.0,
         "repetitions": rates,
-        **shares(facts["work"], test, mean, limits),
+        **shares(cost, test.streams * test.count / mean, limits),
+        "limits": asdict(limits),
     }
 
 
-def shares(work: Work, test: Test, mean: float, limits: Limits) -> dict[str, Any]:
-    """`of_limit`: products for prompts, bytes for single tokens; attention is not counted."""
-    products = work.body_products * mean + work.head_products * mean * heads_a_token(test)
-    read = work.decode_bytes * mean
-    prompt = test.kind == "pp"
+def shares(cost: Cost, seconds: float, limits: Limits) -> dict[str, Any]:
+    """What the test used of each limit. `of_limit`: of the one that it comes nearest to."""
+    of_memory = cost.read_seconds(limits) / seconds
+    of_compute = cost.product_seconds(limits) / seconds
+    memory = of_memory > of_compute
     return {
-        "gmac_per_second": products / 1e9,
-        "gb_per_second": None if prompt else read / 1e9,
-        "of_limit": products / limits.most_products if prompt else read / limits.bytes_read,
-        "limit": "compute" if prompt else "memory",
+        "gb_per_second": cost.num_bytes / seconds / 1e9,
+        "gmac_per_second": cost.num_products / seconds / 1e9,
+        "of_memory": of_memory,
+        "of_compute": of_compute,
+        "of_limit": of_memory if memory else of_compute,
+        "limit": "memory" if memory else "compute",
+        "limit_per_second": (
+            limits.reads[0].bytes_per_second
+            if memory
+            else cost.num_products / cost.product_seconds(limits)
+        ),
+        "limit_from": limits.reads[0].way if memory else heaviest(cost, limits),
     }
 
 
-def heads_a_token(test: Test) -> float:
-    return 1.0 if test.kind == "tg" else 1.0 / test.count
+def heaviest(cost: Cost, limits: Limits) -> str:
+    """The instructions of most of the products."""
+    kind, planes = max(cost.products, key=lambda key: cost.products[key])
+    return limits.peak(kind, planes).instructions
 
 
 def as_markdown(rows: list[Row]) -> str:
-    head = ["model", "size", "params", "backend", "threads", "test", "t/s", "of limit"]
+    head = ["model", "size", "params", "backend", "threads", "test", "t/s", "of limit", "limit"]
     cells = [
         [
             one["model"] + (" fast" if one["precision"] == "fast" else ""),
@@ -80,24 +108,12 @@ def as_markdown(rows: list[Row]) -> str:
             one["test"],
             f"{one['tokens_per_second']:.2f} ± {one['standard_deviation']:.2f}",
             f"{100 * one['of_limit']:.0f} % of {one['limit']}",
+            f"{one['limit_per_second'] / 1e9:.1f} "
+            f"{'GB' if one['limit'] == 'memory' else 'GMAC'}/s, {one['limit_from']}",
         ]
         for one in rows
     ]
-    widths = [max(len(line[column]) for line in [head, *cells]) for column in range(len(head))]
-    right = ["size", "params", "threads", "test", "t/s", "of limit"]
-    rule = [
-        "-" * (width - 1) + (":" if name in right else "-")
-        for name, width in zip(head, widths, strict=True)
-    ]
-
-    def line(texts: list[str]) -> str:
-        padded = (
-            text.rjust(width) if name in right else text.ljust(width)
-            for name, text, width in zip(head, texts, widths, strict=True)
-        )
-        return "| " + " | ".join(padded) + " |"
-
-    return "\n".join([line(head), line(rule), *[line(texts) for texts in cells]])
+    return table(head, cells, right=head[1:3] + head[4:8])
 
 
 def as_json(rows: list[Row]) -> str:
@@ -105,7 +121,7 @@ def as_json(rows: list[Row]) -> str:
 
 
 def as_csv(rows: list[Row]) -> str:
-    names = [name for name in rows[0] if name != "repetitions"]
+    names = [name for name in rows[0] if name not in WIDE]
     text = io.StringIO()
     writer = csv.DictWriter(text, names, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()

@@ -1,40 +1,142 @@
-"""What one token costs a model: bytes of weights read, and multiply-adds. Read off the plan."""
+"""What tokens cost a model: bytes that are read and multiply-adds. Read off the plan.
+
+The least that a step needs: every weight is read once, and the keys and values of each sequence
+once. What a machine's limits make of it is the least time that the step can take.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyrite.graph.ops import Linear
+from pyrite.graph.ops import Attention, Linear
+from pyrite.models.estimate import head_bytes
 
 if TYPE_CHECKING:
+    from pyrite.cli.limits import Limits
     from pyrite.formats.checkpoint import Checkpoint
     from pyrite.graph.plan import Plan
+
+PLANES = {"default": 2, "fast": 1}
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step's rows: `tokens` of each of `streams` sequences, after `depth` tokens of each; the
+    logits of the last of each are wanted."""
+
+    tokens: int
+    streams: int = 1
+    depth: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Matrices:
+    """All matrices of one type that rows of one kind pass through."""
+
+    weight_type: str
+    planes: int  # of an activation
+    wanted: bool  # only rows whose logits are wanted pass through
+    num_bytes: int
+    products: int  # of one row
+
+
+@dataclass(frozen=True, slots=True)
+class Layer:
+    """The attention of one layer. `window`: positions that a token sees; 0 for all."""
+
+    position_bytes: int  # keys and values of one position
+    products: int  # of one token with one position
+    window: int
+
+
+@dataclass(frozen=True, slots=True)
+class Cost:
+    """`products` by (type of weight, planes); attention multiplies floats."""
+
+    num_bytes: int
+    products: Mapping[tuple[str, int], int]
+
+    @property
+    def num_products(self) -> int:
+        return sum(self.products.values())
+
+    def read_seconds(self, limits: Limits) -> float:
+        return self.num_bytes / limits.reads[0].bytes_per_second
+
+    def product_seconds(self, limits: Limits) -> float:
+        return sum(
+            count / limits.peak(kind, planes).products_per_second
+            for (kind, planes), count in self.products.items()
+        )
 
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """`body` is every matrix but the head, which only rows with wanted logits pass through."""
-
-    body_bytes: int
-    body_products: int
-    head_bytes: int
-    head_products: int
+    matrices: tuple[Matrices, ...]
+    layers: tuple[Layer, ...]
 
     @property
-    def decode_bytes(self) -> int:
-        return self.body_bytes + self.head_bytes
+    def weight_bytes(self) -> int:
+        return sum(one.num_bytes for one in self.matrices)
+
+    def cost(self, steps: Iterable[Step]) -> Cost:
+        """Of several steps together."""
+        num_bytes = 0
+        products: dict[tuple[str, int], int] = {}
+        for step in steps:
+            num_bytes += self.weight_bytes + step.streams * self._kept_bytes(step)
+            for one in self.matrices:
+                rows = step.streams * (1 if one.wanted else step.tokens)
+                key = one.weight_type, one.planes
+                products[key] = products.get(key, 0) + rows * one.products
+            floats = step.streams * self._attention_products(step)
+            products["F32", 1] = products.get(("F32", 1), 0) + floats
+        return Cost(num_bytes, products)
+
+    def _kept_bytes(self, step: Step) -> int:
+        """Keys and values that the tokens of one stream see, each once."""
+        end = step.depth + step.tokens
+        return sum(
+            layer.position_bytes
+            * (min(end, layer.window + step.tokens - 1) if layer.window else end)
+            for layer in self.layers
+        )
+
+    def _attention_products(self, step: Step) -> int:
+        return sum(
+            layer.products * seen(step.depth, step.tokens, layer.window) for layer in self.layers
+        )
 
 
-def work_of(plan: Plan, checkpoint: Checkpoint) -> Work:
-    """Attention is left out: it depends on the length of the context."""
-    body = [0, 0]
-    head = [0, 0]
+def seen(depth: int, tokens: int, window: int) -> int:
+    """Positions that tokens after `depth` see, summed over the tokens."""
+    growing = max(0, min(tokens, window - depth)) if window else tokens
+    return growing * depth + growing * (growing + 1) // 2 + (tokens - growing) * window
+
+
+def work_of(plan: Plan, checkpoint: Checkpoint, precision: str, kv_type: str) -> Work:
+    """Rows whose logits are wanted keep two planes in every precision, as backends.base demands."""
+    matrices: dict[tuple[str, int, bool], list[int]] = {}
     for op in plan.ops:
         if isinstance(op, Linear):
-            part = head if op.output == plan.result else body
+            wanted = plan.values[op.output].rows == "outputs"
+            planes = 2 if wanted else PLANES[precision]
             for name in op.weights:
                 tensor = checkpoint.tensors[name]
-                part[0] += tensor.data.nbytes
-                part[1] += tensor.shape[0] * tensor.shape[1]
-    return Work(*body, *head)
+                total = matrices.setdefault((tensor.type, planes, wanted), [0, 0])
+                total[0] += tensor.data.nbytes
+                total[1] += tensor.shape[0] * tensor.shape[1]
+    return Work(
+        tuple(Matrices(*key, *total) for key, total in matrices.items()),
+        tuple(layer_of(op, kv_type) for op in plan.ops if isinstance(op, Attention)),
+    )
+
+
+def layer_of(op: Attention, kv_type: str) -> Layer:
+    return Layer(
+        position_bytes=op.key_heads * head_bytes(op.head_width, kv_type),
+        products=2 * op.heads * op.head_width,
+        window=op.window,
+    )

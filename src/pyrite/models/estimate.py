@@ -34,10 +34,10 @@ class MemoryEstimate:
 def kv_bytes_per_token(plan: Plan, kv_type: str = "f16") -> int:
     """Keys and values of one token in all layers."""
     layers = zip(plan.key_heads, plan.head_widths, strict=True)
-    return sum(heads * _head_bytes(width, kv_type) for heads, width in layers)
+    return sum(heads * head_bytes(width, kv_type) for heads, width in layers)
 
 
-def _head_bytes(width: int, kv_type: str) -> int:
+def head_bytes(width: int, kv_type: str) -> int:
     """Key and value of one head of one token."""
     if kv_type == "f16":
         return 2 * width * HALF_BYTES
