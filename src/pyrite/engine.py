@@ -98,7 +98,7 @@ class Engine:
             max_length=continuation.max_length,
             priority=request.priority,
             tenant=request.tenant,
-            table=PageTable(continuation.token_ids, request.cache_namespace),
+            table=PageTable(continuation.token_ids, request.cache_namespace, request.tenant),
             explains=request.explain_cache,
             scores_prompt=not continuation.prompt_scores.complete,
         )

@@ -4,7 +4,9 @@ Reading is part of a step, and bounded by `step_pages`. Writing is not: a step c
 at most, and a thread of its own writes the copies. What is written is bounded too, for disks wear:
 a page of a prompt that was seen for the first time is written while more than half of a budget is
 left, one that came again while any of it is. The budget is a quarter of the store's limit at first,
-and the whole limit for each hour after.
+and the whole limit for each hour after. The tenant that has written most leaves a quarter of the
+budget to the others. What is used is noted each half hour, in which no tenant can write so much
+that it would go.
 
 A disk that refuses (full, read-only, another's) ends the writing with one warning, and no request.
 Knows no request and no HTTP.
@@ -32,6 +34,9 @@ QUEUE_BYTES = 64 << 20  # copied, and not yet written
 REMEMBERED = 1 << 16  # keys of pages that were offered or written
 CLOSE_SECONDS = 2.0
 HOUR = 3600.0
+NOTED_SECONDS = HOUR / 2  # between notes that a page on disk is used, from memory
+FIRST_RESERVE = 0.5  # of the burst: what pages that were seen once leave
+OTHERS_RESERVE = 0.25  # and what the tenant that has written most leaves to the others
 
 log = logging.getLogger(__name__)
 
@@ -44,16 +49,23 @@ class WriteBudget:
         self.per_second = per_second
         self._left = burst
         self._at = time.monotonic()
+        self._taken: dict[str | None, int] = {}  # by each tenant that asked; None: by several
 
-    def take(self, num_bytes: int, *, reserve: float) -> bool:
-        """False when less than the share `reserve` of the burst would be left."""
+    def take(self, num_bytes: int, *, tenant: str | None = "", is_again: bool) -> bool:
+        """False when less of the burst would be left than such pages leave."""
         now = time.monotonic()
         self._left = min(self.burst, self._left + (now - self._at) * self.per_second)
         self._at = now
-        if self._left - num_bytes < reserve * self.burst:
+        if self._left - num_bytes < self._reserve(tenant, is_again) * self.burst:
             return False
         self._left -= num_bytes
+        self._taken[tenant] += num_bytes
         return True
+
+    def _reserve(self, tenant: str | None, is_again: bool) -> float:
+        taken = self._taken.setdefault(tenant, 0)
+        is_first = len(self._taken) > 1 and 0 < taken == max(self._taken.values())
+        return (not is_again) * FIRST_RESERVE + is_first * OTHERS_RESERVE
 
 
 class Keeper:
@@ -67,7 +79,8 @@ class Keeper:
         self._store = store
         self._budget = WriteBudget(store.limit_bytes / 4, store.limit_bytes / HOUR)
         self._offered: deque[tuple[CachedPage, int, bool]] = deque(maxlen=4096)
-        self._seen: OrderedDict[bytes, bool] = OrderedDict()  # key -> whether it was written
+        # By key, when the file was written or its use noted; None: there is none.
+        self._seen: OrderedDict[bytes, float | None] = OrderedDict()
         self._copies: Queue[tuple[Name, NDArray[np.uint8]] | None] = Queue(
             max(1, QUEUE_BYTES // runner.page_bytes)
         )
@@ -84,7 +97,7 @@ class Keeper:
             self._seen.pop(key, None)
             return False
         self._runner.write_page(page, np.frombuffer(found, np.uint8))
-        self._remember(key, written=True)
+        self._remember(key, time.monotonic())
         self.num_restored += 1
         return True
 
@@ -93,10 +106,11 @@ class Keeper:
         if not self._writes or len(entries) < LEAST_PAGES:
             return
         for depth, entry in enumerate(entries):
-            known = self._seen.get(entry.key)
-            self._remember(entry.key, written=bool(known))
-            if not known:
-                self._offered.append((entry, depth, known is False))
+            is_again = entry.key in self._seen
+            noted_at = self._noted(entry.key, depth)
+            self._remember(entry.key, noted_at)
+            if noted_at is None:
+                self._offered.append((entry, depth, is_again))
 
     def step(self) -> None:
         """Copies some of the pages that were offered, for the thread that writes them."""
@@ -122,20 +136,29 @@ class Keeper:
                 self._writes = False
             self._writer.join(max(0.0, deadline - time.monotonic()))
 
+    def _noted(self, key: bytes, depth: int) -> float | None:
+        """When the use of its file was noted: now, if that is long ago; None if there is none."""
+        noted_at = self._seen.get(key)
+        now = time.monotonic()
+        if noted_at is None or now - noted_at < NOTED_SECONDS:
+            return noted_at
+        return now if self._store.note_use(key, depth) else None
+
     def _copy(self, entry: CachedPage, depth: int, is_again: bool) -> bool:
         """False when there is no room for a copy now."""
-        if not entry.is_indexed or self._seen.get(entry.key) or not self._writes:
+        if not entry.is_indexed or self._seen.get(entry.key) is not None or not self._writes:
             return True
         if self._copies.full():
             return False
         if self._store.has(entry.key):
-            self._remember(entry.key, written=True)
+            self._remember(entry.key, time.monotonic())
             return True
-        if not self._budget.take(self._runner.page_bytes, reserve=0.0 if is_again else 0.5):
+        size = self._runner.page_bytes
+        if not self._budget.take(size, tenant=entry.tenant, is_again=is_again):
             return True
-        copy = np.empty(self._runner.page_bytes, np.uint8)
+        copy = np.empty(size, np.uint8)
         self._runner.read_page(entry.page, copy)
-        self._remember(entry.key, written=True)
+        self._remember(entry.key, time.monotonic())
         self._copies.put_nowait((Name(entry.key, entry.tokens, depth), copy))
         self._start_writer()
         return True
@@ -165,8 +188,8 @@ class Keeper:
         self._writes = False
         log.warning("pages of prompts are not kept on disk any more: %s", str(error) or repr(error))
 
-    def _remember(self, key: bytes, *, written: bool) -> None:
-        self._seen[key] = written
+    def _remember(self, key: bytes, noted_at: float | None) -> None:
+        self._seen[key] = noted_at
         self._seen.move_to_end(key)
         if len(self._seen) > REMEMBERED:
             self._seen.popitem(last=False)

@@ -276,13 +276,16 @@ class Scheduler:
     def _admit(self, sequence: Sequence) -> bool:
         """Lets it run if the pages for all its tokens and one more are free.
 
-        Pages that running sequences still need for tokens they know count as taken.
+        Pages that running sequences still need for tokens they know count as taken, and while any
+        runs so do those that are kept for other tenants: what runs may grow into them.
         """
         found = Found()
         if not sequence.scores_prompt:
             found = self.cache.find(sequence.table, sequence.num_tokens)
         needed = self.cache.num_taken(found, _num_next(sequence))
         spare = self.cache.num_free - self._num_claimed_by_running() - needed
+        if self.running:
+            spare -= self.cache.num_kept(sequence.table, found)
         if spare < 0:
             return False
         self.waiting.remove(sequence)

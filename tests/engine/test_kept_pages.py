@@ -117,7 +117,7 @@ def num_written(on: Engine) -> int:
     assert keeper is not None
     for _ in range(1000):
         keeper.step()
-        if not keeper._offered and keeper.num_written == sum(keeper._seen.values()):
+        if not keeper._offered and keeper.num_written == sum(map(bool, keeper._seen.values())):
             break
         module.time.sleep(0.001)
     return keeper.num_written
@@ -334,12 +334,42 @@ def test_what_is_written_first_stops_at_half_of_the_budget(tmp_path: Path):
 
 def test_budget():
     budget = WriteBudget(burst=100, per_second=0)
-    assert budget.take(50, reserve=0.5)
-    assert not budget.take(1, reserve=0.5)
-    assert budget.take(50, reserve=0.0)
-    assert not budget.take(1, reserve=0.0)
+    assert budget.take(50, is_again=False)
+    assert not budget.take(1, is_again=False)
+    assert budget.take(50, is_again=True)
+    assert not budget.take(1, is_again=True)
     filled = WriteBudget(burst=100, per_second=1e12)
-    assert all(filled.take(100, reserve=0.0) for _ in range(3))
+    assert all(filled.take(100, is_again=True) for _ in range(3))
+
+
+def test_a_tenant_that_writes_much_leaves_some_of_the_budget_to_others():
+    budget = WriteBudget(burst=100, per_second=0)
+    assert budget.take(10, tenant="victim", is_again=False)
+    assert sum(budget.take(1, tenant="flood", is_again=False) for _ in range(90)) == 15
+    assert sum(budget.take(1, tenant="flood", is_again=True) for _ in range(90)) == 50
+    assert sum(budget.take(1, tenant="victim", is_again=True) for _ in range(90)) == 25
+
+
+def test_use_from_memory_is_noted_on_disk(tmp_path: Path, monkeypatch):
+    """Now and then; and a file that went meanwhile is written again."""
+    prompt = text(100)
+    on = start(tmp_path)
+
+    def ask_again(name: str) -> None:
+        drive(on, [request(name, prompt, max_tokens=1)])
+        num_written(on)
+
+    ask_again("0")
+    first, second, third = sorted(tmp_path.iterdir())
+    os.utime(first, (1, 1))
+    ask_again("at once")
+    assert first.stat().st_mtime == 1
+    monkeypatch.setattr(module, "NOTED_SECONDS", 0.0)
+    second.unlink()
+    ask_again("later")
+    on.close()
+    assert first.stat().st_mtime > 1
+    assert sorted(tmp_path.iterdir()) == [first, second, third]
 
 
 def test_a_writer_that_is_behind_holds_nobody_up(tmp_path: Path, monkeypatch):

@@ -53,7 +53,7 @@ class Engine(RuleBasedStateMachine):
         self.names += 1
         ids = [family * 1000 + i for i in range(alike)]
         ids += [5000 + self.names * 100 + i for i in range(max(other, 1))]
-        table = PageTable(ids, namespace=str(family))
+        table = PageTable(ids, namespace=str(family), tenant=tenant)
         one = Sequence(
             str(self.names), len(ids), len(ids) + more, priority, tenant, table, scores_prompt=False
         )

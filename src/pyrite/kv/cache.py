@@ -34,6 +34,7 @@ class PageTable:
 
     token_ids: Sequence[int] = field(default=(), repr=False)
     namespace: str = field(default="", repr=False)
+    tenant: str = field(default="", repr=False)  # on whose account its cached pages are
     pages: list[int] = field(default_factory=list)  # -1: outside of the window, given back
     version: int = 0  # of `pages`: no two tables, nor one that changed, have the same
     entries: list[CachedPage] = field(default_factory=list, repr=False)  # of its published pages
@@ -163,13 +164,18 @@ class PageCache:
         lacking = max(0, self.num_most(num_tokens, num_dropped) - len(kept))
         return lacking + sum(map(self.index.is_idle, kept))
 
+    def num_kept(self, table: PageTable, found: Found) -> int:
+        """Of the free pages, those that are kept for other tenants than the table's."""
+        shared = (one for one in found.entries if one.tenant != table.tenant)
+        return max(0, self.index.num_kept(table.tenant) - sum(map(self.index.is_idle, shared)))
+
     def adopt(self, table: PageTable, found: Found, *, copies: bool) -> int:
         """Begins a table without pages with what was found; gives the number of its tokens.
 
         `copies`: there is a page to spare for the source of a copy, until that is done.
         """
         assert not table.pages, table
-        self.index.hold(found.entries)
+        self.index.hold(found.entries, table.tenant)
         table.entries = list(found.entries)
         table.pages = [entry.page for entry in found.entries]
         table.version = next(_versions)
@@ -312,7 +318,7 @@ class PageCache:
 
     def _copy(self, table: PageTable, source: CachedPage) -> bool:
         """Adds a page that will be a copy; False when there is none to spare for it."""
-        self.index.hold([source])
+        self.index.hold([source], table.tenant)
         taken = self.take(1)
         if taken is None:
             self.index.release([source.page])
@@ -346,14 +352,14 @@ class PageCache:
         self, table: PageTable, key: bytes, tokens: tuple[int, ...], page: int
     ) -> CachedPage | None:
         parent = table.entries[-1] if table.entries else self.index.root(table.namespace)
-        return self.index.publish(table.namespace, parent, key, tokens, page)
+        return self.index.publish(table.namespace, parent, key, tokens, page, table.tenant)
 
     def _adopt_page(self, table: PageTable, number: int, entry: CachedPage) -> None:
         """Appends the entry; if another sequence was first, its page replaces the table's own."""
         own = table.pages[number]
         table.entries.append(entry)
         if entry.page != own:
-            self.index.hold([entry])
+            self.index.hold([entry], table.tenant)
             table.pages[number] = entry.page
             self.index.release([own])
             table.version = next(_versions)

@@ -5,17 +5,17 @@ ones below the root of their namespace. A child is found by its key, a strong ha
 are compared before it is believed, so that a weak hash could cost hits and never an answer.
 
 The index is one holder of each of its pages. A page that nobody else holds is idle; idle pages are
-evicted when others need them, the least recently used first and what hangs below a page before it.
-Knows token ids and numbers of pages: nothing of requests, nor of what lies in a page.
+evicted when others need them, in the order that `Accounts` tells. Knows token ids and numbers of
+pages: nothing of requests, nor of what lies in a page.
 """
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
+from pyrite.kv.accounts import Accounts
 from pyrite.kv.keys import root_key
 from pyrite.kv.pages import PAGE_TOKENS, PagePool
 
@@ -36,6 +36,7 @@ class CachedPage:
     parent: CachedPage | None = field(default=None, repr=False)
     children: dict[bytes, CachedPage] = field(default_factory=dict, repr=False)  # the newest last
     is_indexed: bool = True  # False once it was evicted
+    tenant: str | None = ""  # on whose account it is, None: several's; changed by `Accounts` only
 
 
 class PrefixIndex:
@@ -47,15 +48,19 @@ class PrefixIndex:
         self._fingerprint = fingerprint
         self._roots: dict[str, CachedPage] = {}  # by namespace; none is without children
         self._by_page: dict[int, CachedPage] = {}
-        self._idle: OrderedDict[CachedPage, None] = OrderedDict()  # the next to be evicted first
+        self._accounts = Accounts(pool.num_pages)
 
     @property
     def num_idle(self) -> int:
         """Pages that are free as soon as they are evicted."""
-        return len(self._idle)
+        return self._accounts.num_idle
 
     def is_idle(self, entry: CachedPage) -> bool:
-        return entry in self._idle
+        return self._accounts.is_idle(entry)
+
+    def num_kept(self, tenant: str) -> int:
+        """See `Accounts.num_kept`."""
+        return self._accounts.num_kept(tenant)
 
     def by_page(self, page: int) -> CachedPage | None:
         return self._by_page.get(page)
@@ -81,7 +86,13 @@ class PrefixIndex:
         return best, max(0, length)
 
     def publish(
-        self, namespace: str, parent: CachedPage, key: bytes, tokens: tuple[int, ...], page: int
+        self,
+        namespace: str,
+        parent: CachedPage,
+        key: bytes,
+        tokens: tuple[int, ...],
+        page: int,
+        tenant: str = "",
     ) -> CachedPage | None:
         """Makes a page known whose tokens were all computed; the index becomes a holder of it.
 
@@ -96,17 +107,19 @@ class PrefixIndex:
             return self.child(parent, key, tokens)
         if parent.parent is None:
             self._roots[namespace] = parent
-        entry = CachedPage(key, tokens, page, parent)
+        entry = CachedPage(key, tokens, page, parent, tenant=tenant)
         parent.children[key] = self._by_page[page] = entry
+        self._accounts.enter(entry)
         self._pool.share([page])
         self.version += 1
         return entry
 
-    def hold(self, entries: Iterable[CachedPage]) -> None:
-        """One more holder for the page of each."""
+    def hold(self, entries: Iterable[CachedPage], tenant: str = "") -> None:
+        """One more holder for the page of each, which the tenant uses."""
         for entry in entries:
             self._pool.share([entry.page])
-            self._idle.pop(entry, None)
+            self._accounts.wake(entry)
+            self._accounts.use(entry, tenant)
 
     def release(self, pages: Sequence[int]) -> None:
         """One holder fewer for each page, which are given in the order of their tokens."""
@@ -114,15 +127,11 @@ class PrefixIndex:
         for page in reversed(pages):
             entry = self._by_page.get(page)
             if entry is not None and self._pool.num_holders(page) == 1:
-                self._idle[entry] = None
+                self._accounts.rest(entry)
 
     def evict(self) -> None:
         """Frees one idle page. A page below it that others still hold is forgotten with it."""
-        entry: CachedPage | None = next(iter(self._idle))
-        while entry is not None:
-            victim = entry
-            entry = next((child for child in victim.children.values() if child in self._idle), None)
-        self._forget(victim)
+        self._forget(self._accounts.next())
 
     def check(self) -> list[int]:
         """Asserts what holds between any two calls; gives the pages that the index holds."""
@@ -135,9 +144,9 @@ class PrefixIndex:
             assert entry.parent.children[entry.key] is entry, entry.page
             assert len(entry.tokens) == PAGE_TOKENS or not entry.children, entry.page
             is_idle = self._pool.num_holders(entry.page) == 1
-            assert is_idle == (entry in self._idle), f"page {entry.page}: idle is {not is_idle}"
+            assert is_idle == self.is_idle(entry), f"page {entry.page}: idle is {not is_idle}"
         assert all(root.children for root in self._roots.values()), "an empty root is kept"
-        assert set(self._idle) <= set(reached), "an entry that was evicted is idle"
+        self._accounts.check(reached)
         return list(self._by_page)
 
     def _forget(self, top: CachedPage) -> None:
@@ -147,7 +156,7 @@ class PrefixIndex:
         for entry in [top, *_below(top)]:
             entry.is_indexed = False
             del self._by_page[entry.page]
-            self._idle.pop(entry, None)
+            self._accounts.leave(entry)
             self._pool.give_back([entry.page])
         if top.parent.parent is None and not top.parent.children:
             self._roots = {name: root for name, root in self._roots.items() if root.children}

@@ -91,6 +91,14 @@ class PageStore:
                 _note_use(path, name.depth)
         return page
 
+    def note_use(self, key: bytes, depth: int) -> bool:
+        """The page is used, from memory: it goes later. False when there is no file of it."""
+        try:
+            _note_use(self._path(key), depth)
+        except OSError:  # it is gone, or the disk is read-only
+            return self.has(key)
+        return True
+
     def put(self, name: Name, page: memoryview) -> None:
         """Raises OSError; then nothing is left behind."""
         make_private(self.folder)
