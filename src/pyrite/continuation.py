@@ -92,7 +92,7 @@ class Continuation:
         """Of tokens that may come next those up to the first that cannot."""
         if self.constraint is None:
             return token_ids
-        return token_ids[: self.constraint.validate(token_ids)]
+        return token_ids[: self.constraint.num_fitting(token_ids)]
 
     def accept(self, sampled: Sampled) -> Delta:
         """Appends a token that was drawn for this request. Raises the error that it may be."""

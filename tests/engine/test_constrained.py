@@ -34,6 +34,8 @@ from pyrite.request import Request
 from pyrite.sampling.constraint import Constraint
 from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.params import SamplingParams
+from pyrite.sampling.speculate import Repetition
+from pyrite.speculation import Speculation
 
 PERSON = {
     "type": "object",
@@ -308,3 +310,26 @@ def test_a_grammar_that_takes_for_ever_is_given_up(monkeypatch: pytest.MonkeyPat
     assert "seconds" in str(results["slow"].last.error)
     gate.opened.set()
     assert drive(engine, [constrained("next", Grammar.regex("abc"))])["next"].text == "abc"
+
+
+AMBIGUOUS = Grammar.lark('start: a\na: a a | "x" | "y" | a a a\n')
+
+
+def test_a_grammar_that_is_slow_to_follow_ends_its_request_alone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """It grows slower with each token, whoever draws them; a neighbour has all its own."""
+    monkeypatch.setattr("pyrite.sampling.constraint.GRAMMAR_SECONDS", 0.05)
+    monkeypatch.setattr("pyrite.sampling.constraint.GRAMMAR_TOKEN_SECONDS", 0.0001)
+    engine = make_engine(ReadingRunner(), speculation=Speculation(Repetition()))
+    plain = request("plain", "plain: ", max_tokens=100)
+    asked = constrained("slow", AMBIGUOUS, max_tokens=400)
+    before = time.process_time()
+    results = drive(engine, [asked, plain])
+    error = results["slow"].last.error
+    assert isinstance(error, ParameterError)
+    assert error.name == "lark"
+    assert "processor time" in str(error)
+    assert time.process_time() - before < 5
+    assert results["plain"].token_ids == alone(plain).token_ids
+    assert_idle(engine)

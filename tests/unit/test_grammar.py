@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import json
 import random
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from typing import Any
 
 import jsonschema
@@ -610,13 +611,59 @@ def test_a_request_with_a_grammar_goes_through_msgpack() -> None:
         msgspec.msgpack.decode(msgspec.msgpack.encode({"kind": "xml", "source": ""}), type=Grammar)
 
 
-def test_masks_cost_is_counted(compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One that is slow for long ends; the clock is of this thread alone."""
+def ticking(monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+    """Each call takes so long; the clock is of one thread alone."""
+    clock = itertools.count()
+    module = "pyrite.sampling.constraint.time.thread_time"
+    monkeypatch.setattr(module, lambda: next(clock) * seconds)
+
+
+@pytest.mark.parametrize("call", ["mask", "validate", "accept"])
+def test_the_cost_of_all_calls_is_counted(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
     constraint = compiler.compile(Grammar.regex("a*"))
-    clock: Iterator[float] = iter(np.arange(0, 100, 0.125).tolist())
-    monkeypatch.setattr("pyrite.sampling.constraint.time.thread_time", lambda: next(clock))
     words: NDArray[np.uint32] = np.zeros(constraint.num_words, np.uint32)
+    calls: dict[str, Callable[[], object]] = {
+        "mask": lambda: constraint.mask(words),
+        "validate": lambda: constraint.validate([ord("a")]),
+        "accept": lambda: constraint.accept(ord("a")),
+    }
+    ticking(monkeypatch, 0.125)
     for _ in range(4):
+        calls[call]()
+    with pytest.raises(ParameterError, match="processor time"):
         constraint.mask(words)
-    with pytest.raises(ParameterError, match="too long"):
+
+
+def test_each_token_adds_to_the_allowance(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constraint = compiler.compile(Grammar.regex("a*"))
+    words: NDArray[np.uint32] = np.zeros(constraint.num_words, np.uint32)
+    ticking(monkeypatch, 0.002)
+    for _ in range(1000):
         constraint.mask(words)
+        constraint.accept(ord("a"))
+
+
+def test_guesses_are_checked_as_far_as_that_is_cheap(
+    compiler: GrammarCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    constraint = compiler.compile(Grammar.regex("a*"))
+    guesses = list(b"aaaaaab")
+    assert constraint.num_fitting(guesses) == 6
+    ticking(monkeypatch, 0.002)
+    constraint.accept(ord("a"))
+    assert constraint.num_fitting(guesses) == 2
+    ticking(monkeypatch, 0.15)
+    constraint.accept(ord("a"))
+    assert constraint.num_fitting(guesses) == 0
+    ticking(monkeypatch, 0.00001)
+    constraint.accept(ord("a"))
+    assert constraint.num_fitting(guesses) == 6
+    ticking(monkeypatch, 0.15)
+    constraint.accept(ord("a"))
+    ticking(monkeypatch, 0.00001)
+    constraint.accept(ord("a"))
+    assert constraint.num_fitting(guesses) == 0, "more than half of the allowance is spent"

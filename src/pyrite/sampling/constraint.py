@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyrite.errors import ParameterError
-from pyrite.sampling.limits import FREE_MASK_SECONDS, MAX_MASK_SECONDS
+from pyrite.sampling.limits import GRAMMAR_SECONDS, GRAMMAR_TOKEN_SECONDS, GUESS_SECONDS
 
 if TYPE_CHECKING:
     from llguidance import LLMatcher
@@ -27,6 +27,9 @@ class Constraint:
 
     `name` is the parameter that errors are named after. Tokens that end an answer are allowed where
     the grammar may end, and are not to be given to `accept` when they end the request.
+
+    The step that a token is drawn in waits for the mask, and with it everybody's: so all processor
+    time is counted, and a request that goes beyond its allowance ends.
     """
 
     def __init__(self, matcher: LLMatcher, forcing: Forcing, name: str, num_tokens: int) -> None:
@@ -35,7 +38,9 @@ class Constraint:
         self._forcing = forcing
         self._forced: deque[int] = deque()
         self._name = name
-        self._excess_seconds = 0.0
+        self._seconds = 0.0  # of processor time, by all calls together
+        self._accept_seconds = 0.0  # by the last call of `accept`
+        self._num_accepted = 0
 
     @property
     def complete(self) -> bool:
@@ -56,9 +61,8 @@ class Constraint:
         if self._forced:
             words[:] = 0
             words[self._forced[0] // 32] = 1 << self._forced[0] % 32
-        self._excess_seconds += max(0.0, time.thread_time() - started - FREE_MASK_SECONDS)
-        if self._excess_seconds > MAX_MASK_SECONDS:
-            raise self._error("it takes too long to say what may come next")
+        self._charge(started)
+        self._check_allowance()
 
     def _compute(self, words: NDArray[np.uint32]) -> None:
         """Writes the mask, and finds what is forced."""
@@ -76,14 +80,48 @@ class Constraint:
 
     def accept(self, token_id: int) -> None:
         """Moves on by a token that the mask allowed. Raises ParameterError."""
+        started = time.thread_time()
         if self._forced and self._forced.popleft() != token_id:
             self._forced.clear()
         if not self._matcher.consume_token(token_id):
             raise self._error(self._matcher.get_error() or f"token {token_id} does not fit")
+        self._num_accepted += 1
+        self._accept_seconds = self._charge(started)
+        self._check_allowance()
 
     def validate(self, token_ids: Sequence[int]) -> int:
         """How many of the tokens, from the first on, may come next in this order."""
-        return self._matcher.validate_tokens(list(token_ids))
+        started = time.thread_time()
+        count = self._matcher.validate_tokens(list(token_ids))
+        self._charge(started)
+        return count
+
+    def num_fitting(self, guesses: Sequence[int]) -> int:
+        """The same of guesses, as far as that is cheap to see: no request ends for its guesses."""
+        if self._seconds > self._allowance / 2:
+            return 0
+        most = int(GUESS_SECONDS / max(self._accept_seconds, 1e-6))
+        return self.validate(guesses[:most]) if most else 0
+
+    @property
+    def _allowance(self) -> float:
+        return GRAMMAR_SECONDS + self._num_accepted * GRAMMAR_TOKEN_SECONDS
+
+    def _charge(self, started: float) -> float:
+        """What was taken since then."""
+        seconds = time.thread_time() - started
+        self._seconds += seconds
+        return seconds
+
+    def _check_allowance(self) -> None:
+        """Raises ParameterError."""
+        if self._seconds > self._allowance:
+            raise ParameterError(
+                self._name,
+                f"one that took {self._seconds:.2f} s of processor time",
+                f"followed in {self._allowance:.2f} s, at {self._num_accepted} tokens of an answer",
+                hint="make it less ambiguous: fewer alternatives that begin alike",
+            )
 
     def _error(self, reason: str) -> ParameterError:
         return ParameterError(self._name, shortened(reason), "a grammar that can be followed")

@@ -35,8 +35,9 @@ MAX_MINIMUM = 100_000  # minLength, minItems, minProperties: more than any answe
 MAX_MATCH_LENGTH = 10_000  # characters of the shortest text that a pattern matches
 MAX_RULES = 1_000  # rules and terminals of a Lark grammar
 MAX_COMPILE_SECONDS = 10.0  # of waiting for a grammar, in a queue of others too
-MAX_MASK_SECONDS = 0.5  # of processor time that a request's masks may take beyond FREE_MASK_SECONDS
-FREE_MASK_SECONDS = 0.01
+GRAMMAR_SECONDS = 0.5  # of processor time that following a grammar may take in one request,
+GRAMMAR_TOKEN_SECONDS = 0.005  # and more for each token of the answer
+GUESS_SECONDS = 0.005  # that it may take to see whether guessed tokens fit, in one step
 
 
 @dataclass(frozen=True, slots=True)
