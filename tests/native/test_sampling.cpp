@@ -91,7 +91,7 @@ void continues_on_any_rows() {
                        dice.ids(dice.below(3), size));
     for (int step = 0; step < 3; ++step) {
       const std::vector<float> row = any_row(dice, size);
-      const Drawn drawn = sample(state, row.data(), scratch);
+      const Drawn drawn = sample(state, row.data(), nullptr, scratch);
       if (drawn.status != Status::kDrawn) continue;
       CHECK(drawn.token >= 0 && drawn.token < size);
       CHECK(row[drawn.token] > -kInfinity);
@@ -113,9 +113,9 @@ void allocates_nothing_once_warm() {
   for (float& logit : row) logit = float(dice.below(1000)) / 100;
   for (int round = 0; round < 200; ++round) {
     const SamplerState state(any_settings(dice), kSize, dice.ids(500, 50), {}, {}, {});
-    sample(state, row.data(), scratch);
+    sample(state, row.data(), nullptr, scratch);
     const long before = allocations;
-    sample(state, row.data(), scratch);
+    sample(state, row.data(), nullptr, scratch);
     CHECK(allocations == before);
   }
 }
