@@ -9,7 +9,7 @@ FUZZ_SECONDS ?= 300
 SOAK_SECONDS ?= 600
 CLIENTS ?=
 
-.PHONY: chat serve setup native test clients lint format ui bench bench-peers fuzz soak sanitize clean
+.PHONY: chat serve setup native test clients lint format ui bench bench-peers fuzz soak sanitize arm clean
 
 NATIVE_SOURCES := $(shell find native CMakeLists.txt -type f) pyproject.toml
 
@@ -92,6 +92,11 @@ sanitize: $(VENV)/.tools
 		$(BIN)/cmake --build $$folder > /dev/null && \
 		$(BIN)/ctest --test-dir $$folder --output-on-failure || exit 1; \
 	done
+
+# The native tests on 64-bit Arm, cross-compiled and emulated; needs two of Debian's packages, which it
+# names.
+arm: $(VENV)/.tools
+	$(BIN)/python tools/arm.py
 
 clean:
 	rm -rf $(VENV) build

@@ -26,21 +26,28 @@ list(APPEND PYRITE_BINDING_SOURCES native/bind_sampling.cpp native/bind_ngrams.c
 
 # kernels: one table of functions per instruction set, packing of weights
 list(APPEND PYRITE_SOURCES native/kernels/file_block.cpp native/kernels/pack.cpp
-     native/kernels/weight_type.cpp native/kernels/table.cpp native/kernels/isa_scalar.cpp
-     native/kernels/limits.cpp native/kernels/limits_products.cpp
-     native/kernels/limits_reads.cpp)
+     native/kernels/weight_type.cpp native/kernels/table.cpp native/kernels/limits.cpp
+     native/kernels/limits_products.cpp native/kernels/limits_reads.cpp)
+function(pyrite_isa name flags)
+  set(source native/kernels/isa_${name}.cpp)
+  list(APPEND PYRITE_SOURCES ${source})
+  set(PYRITE_SOURCES ${PYRITE_SOURCES} PARENT_SCOPE)
+  set_source_files_properties(${source} PROPERTIES COMPILE_OPTIONS "${flags}")
+endfunction()
+pyrite_isa(scalar "")
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
-  list(APPEND PYRITE_SOURCES native/kernels/isa_avx2.cpp native/kernels/isa_avx512.cpp
-       native/kernels/isa_amx.cpp)
   # GCC 12 takes the undefined operands in its own AVX-512 header for mistakes.
   set(GCC_WARNS_FALSELY "-Wno-uninitialized;-Wno-maybe-uninitialized")
-  set_source_files_properties(native/kernels/isa_avx2.cpp PROPERTIES COMPILE_OPTIONS
-    "-mavx2;-mfma;-mf16c")
-  set(AVX512 "-mavx2;-mfma;-mf16c;-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni")
-  set_source_files_properties(native/kernels/isa_avx512.cpp PROPERTIES COMPILE_OPTIONS
-    "${AVX512};${GCC_WARNS_FALSELY}")
-  set_source_files_properties(native/kernels/isa_amx.cpp PROPERTIES COMPILE_OPTIONS
-    "${AVX512};-mamx-tile;-mamx-int8;${GCC_WARNS_FALSELY}")
+  set(AVX2 "-mavx2;-mfma;-mf16c")
+  set(AVX512 "${AVX2};-mavx512f;-mavx512bw;-mavx512dq;-mavx512vl;-mavx512vnni;${GCC_WARNS_FALSELY}")
+  pyrite_isa(avx2 "${AVX2}")
+  pyrite_isa(avxvnni "${AVX2};-mavxvnni")
+  pyrite_isa(avx512 "${AVX512}")
+  pyrite_isa(amx "${AVX512};-mamx-tile;-mamx-int8")
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
+  pyrite_isa(neon "")
+  pyrite_isa(dotprod "-march=armv8.2-a+dotprod")
+  pyrite_isa(i8mm "-march=armv8.2-a+dotprod+i8mm")
 endif()
 if(PYRITE_SANITIZE)
   # Watching the end of every inlined lane's life takes minutes to compile.

@@ -14,6 +14,8 @@ namespace attention {
 constexpr int kMostQueries = 12, kWideQueries = 12, kLoneLanes = 4;
 #elif defined(__AVX2__)
 constexpr int kMostQueries = 6, kWideQueries = 2, kLoneLanes = 4;
+#elif defined(__aarch64__) && !defined(PYRITE_PORTABLE)
+constexpr int kMostQueries = 6, kWideQueries = 2, kLoneLanes = 4;
 #else
 constexpr int kMostQueries = 4, kWideQueries = 1, kLoneLanes = 2;
 #endif

@@ -33,6 +33,23 @@ inline Codes group_codes(const uint8_t* low, const uint8_t* high, int g) {
   return codes;
 }
 
+// The groups of a block as the Dot keeps them: one after the other, or two at a time.
+template <WeightType kType, class Dot>
+PYRITE_INLINE void put_groups(const uint8_t* low, const uint8_t* high, uint8_t* to) {
+  if constexpr (requires(Codes codes) { Dot::put_pair(to, codes, codes); }) {
+#pragma GCC unroll 4
+    for (int g = 0; g < kGroups; g += 2) {
+      Dot::put_pair(to + g * Dot::kGroupBytes, group_codes<kType>(low, high, g),
+                    group_codes<kType>(low, high, g + 1));
+    }
+  } else {
+#pragma GCC unroll 8
+    for (int g = 0; g < kGroups; ++g) {
+      Dot::put(to + g * Dot::kGroupBytes, group_codes<kType>(low, high, g));
+    }
+  }
+}
+
 // With one row the weights come from memory, and hardware stops to look ahead at each 4096 bytes. Past
 // the panel's codes lie its steps, then the next panel: everything is read soon.
 inline void fetch_ahead(const uint8_t* from) { __builtin_prefetch(from + kAhead); }
@@ -48,10 +65,7 @@ inline void widen_codes(const uint8_t* panel, const PanelAreas& areas, int first
     for (int line = 0; line < kTraits.low_bits; ++line) fetch_ahead(low + 64 * line);
 #pragma GCC unroll 8
     for (int line = 0; line < kTraits.high_bits; ++line) fetch_ahead(high + 64 * line);
-#pragma GCC unroll 8
-    for (int g = 0; g < kGroups; ++g) {
-      Dot::put(codes + (b * kGroups + g) * Dot::kGroupBytes, group_codes<kType>(low, high, g));
-    }
+    put_groups<kType, Dot>(low, high, codes + b * kGroups * Dot::kGroupBytes);
   }
 }
 

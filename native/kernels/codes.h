@@ -22,6 +22,11 @@
 #include "kernels/codes_avx512.h"
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include "kernels/codes_avx2.h"
+#if defined(__AVXVNNI__)
+#include "kernels/codes_avxvnni.h"
+#endif
+#elif defined(__aarch64__) && !defined(PYRITE_PORTABLE)
+#include "kernels/codes_neon.h"
 #else
 #include "kernels/codes_portable.h"
 #endif

@@ -135,5 +135,7 @@ struct ByteDot {
   }
 };
 
+#if !defined(__AVXVNNI__)  // which has its own choice
 template <int kBits, int kPlaneCount>
 using DotFor = std::conditional_t<(kPlaneCount == 1 && kBits <= 4), ByteDot, WordDot>;
+#endif

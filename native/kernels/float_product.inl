@@ -5,7 +5,7 @@ namespace product {
 
 #if defined(__AVX512F__)
 constexpr int kFloatRows = 8;
-#elif defined(__AVX2__)
+#elif defined(__AVX2__) || (defined(__aarch64__) && !defined(PYRITE_PORTABLE))
 constexpr int kFloatRows = 4;
 #else
 constexpr int kFloatRows = 2;

@@ -5,11 +5,14 @@
 
 namespace pyrite {
 
-namespace portable {
+namespace scalar {
 extern const KernelTable kKernelTable;
 }
 #if defined(__x86_64__)
 namespace avx2 {
+extern const KernelTable kKernelTable;
+}
+namespace avxvnni {
 extern const KernelTable kKernelTable;
 }
 namespace avx512 {
@@ -18,6 +21,16 @@ extern const KernelTable kKernelTable;
 namespace amx {
 bool request_tiles();
 const KernelTable& kernel_table();
+}
+#elif defined(__aarch64__)
+namespace neon {
+extern const KernelTable kKernelTable;
+}
+namespace dotprod {
+extern const KernelTable kKernelTable;
+}
+namespace i8mm {
+extern const KernelTable kKernelTable;
 }
 #endif
 

@@ -1,6 +1,29 @@
-// All that one instruction set has, in the order of use. An isa_*.cpp includes this inside its own
-// namespace, and is compiled for its instruction set; no other file is. Nothing here may be shared
+// All that one instruction set has, in the order of use. An isa_*.cpp names its instruction set in
+// PYRITE_ISA, includes this, and is compiled for it; no other file is. Nothing here may be shared
 // between instruction sets, for a linker would keep one copy of it.
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <type_traits>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
+#endif
+
+#include "kernels/activations.h"
+#include "kernels/half.h"
+#include "kernels/isa.h"
+#include "kernels/layout.h"
+
+#define PYRITE_QUOTED(word) #word
+#define PYRITE_NAME_OF(word) PYRITE_QUOTED(word)
+
+namespace pyrite::PYRITE_ISA {
 
 #include "kernels/lanes.h"
 
@@ -21,3 +44,9 @@
 #include "kernels/float_product.inl"
 
 #include "kernels/matmul.inl"
+
+const KernelTable kKernelTable = {PYRITE_NAME_OF(PYRITE_ISA), product::activation_forms,
+                                  prepare::activation_bytes, prepare::prepare_row, product::matmul,
+                                  rows::kTable, attention::kTable};
+
+}  // namespace pyrite::PYRITE_ISA

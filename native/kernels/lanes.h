@@ -3,8 +3,8 @@
 // as x86 does: NaN in data must stay in sight.
 //
 // Included inside the namespace of one instruction set. The including file is compiled for it, and
-// has included <algorithm>, <bit>, <cmath>, <type_traits>, kernels/table.h, kernels/half.h and, on
-// x86, <immintrin.h>.
+// has included <algorithm>, <bit>, <cmath>, <type_traits>, kernels/table.h, kernels/half.h and
+// <immintrin.h> or <arm_neon.h>.
 //
 //   load, store             16 floats, unaligned
 //   load_part, store_part   the first `count` lanes; the others are 0, or not written
@@ -22,6 +22,8 @@
 #include "kernels/lanes_avx512.h"
 #elif defined(__AVX2__) && defined(__FMA__) && defined(__F16C__)
 #include "kernels/lanes_avx2.h"
+#elif defined(__aarch64__) && !defined(PYRITE_PORTABLE)
+#include "kernels/lanes_neon.h"
 #else
 #include "kernels/lanes_portable.h"
 #endif

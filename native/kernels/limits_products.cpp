@@ -221,6 +221,19 @@ void multiply_words_128(int64_t rounds) {
   for (int32x4_t& sum : sums) change(sum);
 }
 
+void multiply_bytes_128(int64_t rounds) {
+  int16x8_t sums[16] = {};
+  int8x8_t codes = vdup_n_s8(3);
+  for (int64_t i = 0; i < rounds; ++i) {
+#pragma GCC unroll 16
+    for (int16x8_t& sum : sums) {
+      change(codes);
+      sum = vmlal_s8(sum, codes, codes);
+    }
+  }
+  for (int16x8_t& sum : sums) change(sum);
+}
+
 [[gnu::target("arch=armv8.2-a+dotprod")]] void dot_bytes_128(int64_t rounds) {
   int32x4_t sums[16] = {};
   int8x16_t codes = vdupq_n_s8(3);
@@ -268,7 +281,8 @@ constexpr Loop kLoops[] = {
     {"amx", "tdpbsud", Factors::kBytes, 8, 4 * 16 * 16 * 64 / kTileRounds, dot_tiles},
 #elif defined(__aarch64__)
     {"neon", "fmla", Factors::kFloats, 32, 16 * 4, fused_128},
-    {"neon", "smlal", Factors::kWords, 16, 16 * 4, multiply_words_128},
+    {"neon", "smlal, words", Factors::kWords, 16, 16 * 4, multiply_words_128},
+    {"neon", "smlal, bytes", Factors::kBytes, 5, 16 * 8, multiply_bytes_128},
     {"dotprod", "sdot", Factors::kBytes, 8, 16 * 16, dot_bytes_128},
     {"i8mm", "smmla", Factors::kBytes, 8, 16 * 32, multiply_squares_128},
 #endif

@@ -10,6 +10,30 @@ namespace product {
 
 constexpr int kTotalRows = 64;  // rows whose totals are kept while a panel's columns go by
 
+// Sums of q * code over the kCount groups of a step, for each row: by the Dot itself where it takes a
+// step at once.
+template <class Dot, int kRows, int kCount>
+PYRITE_INLINE void sum_step(const uint8_t* codes, const uint8_t* rows, size_t stride, Ints* whole) {
+  if constexpr (requires { Dot::template sum_step<kRows, kCount>(codes, rows, stride, whole); }) {
+    Dot::template sum_step<kRows, kCount>(codes, rows, stride, whole);
+  } else {
+    typename Dot::Sum sums[kRows] = {};
+#pragma GCC unroll 8
+    for (int g = 0; g < kCount; ++g) {
+      Dot::template add<kRows>(sums, codes + g * Dot::kGroupBytes, rows + g * Dot::kStepBytes,
+                               stride);
+    }
+    for (int r = 0; r < kRows; ++r) whole[r] = Dot::whole(sums[r]);
+  }
+}
+
+// Whether the Dot's codes are signed, so that its sums need no zero taken away.
+template <class Dot>
+constexpr bool is_centred() {
+  if constexpr (requires { Dot::kCentred; }) return Dot::kCentred;
+  return false;
+}
+
 // Adds a chunk's columns to the totals (kRows, 16) of some rows. `kSteps` is the steps of a block.
 // Types with an offset have no zero, and the others have one: 1 << zero_bits.
 template <class Dot, int kSteps, bool kOffset, int kRows>
@@ -23,21 +47,19 @@ PYRITE_INLINE void tile(const Chunk<Dot>& chunk, int num_blocks, int zero_bits,
   for (int b = 0; b < num_blocks; ++b) {
 #pragma GCC unroll 2
     for (int s = 0; s < kSteps; ++s) {
-      typename Dot::Sum sums[kRows] = {};
-#pragma GCC unroll 8
-      for (int g = 0; g < kGroups / kSteps; ++g) {
-        const int group = s * kGroups / kSteps + g;
-        Dot::template add<kRows>(sums, codes + group * Dot::kGroupBytes,
-                                 rows + sizeof(BlockHead) + group * Dot::kStepBytes, stride);
-      }
+      constexpr int kCount = kGroups / kSteps;
+      Ints whole[kRows];
+      sum_step<Dot, kRows, kCount>(codes + s * kCount * Dot::kGroupBytes,
+                                   rows + sizeof(BlockHead) + s * kCount * Dot::kStepBytes, stride,
+                                   whole);
       const Lanes step = load(steps);
       for (int r = 0; r < kRows; ++r) {
         const BlockHead& head = *reinterpret_cast<const BlockHead*>(rows + r * stride);
-        Ints whole = Dot::whole(sums[r]);
-        if constexpr (!kOffset) {
-          whole = subtract_raised(whole, kSteps == 1 ? &head.sum : head.half_sums + s, zero_bits);
+        if constexpr (!kOffset && !is_centred<Dot>()) {
+          const int32_t* sum = kSteps == 1 ? &head.sum : head.half_sums + s;
+          whole[r] = subtract_raised(whole[r], sum, zero_bits);
         }
-        total[r] = fused_once(to_floats(whole), step * broadcast(head.scale), total[r]);
+        total[r] = fused_once(to_floats(whole[r]), step * broadcast(head.scale), total[r]);
         if constexpr (kOffset) {
           const float value = kSteps == 1 ? head.value : head.half_values[s];
           total[r] = fused_once(load(offsets), broadcast(value), total[r]);

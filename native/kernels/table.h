@@ -78,11 +78,13 @@ struct KernelTable {
   AttentionKernels attention;
 };
 
-// Every name that `kernel_table` knows, whether this processor has it or not.
-inline constexpr const char* kIsaNames[] = {"scalar", "avx2", "avx512", "amx"};
+// Every name that `kernel_table` knows, whether this processor has it or not; of each processor the
+// better ones last.
+inline constexpr const char* kIsaNames[] = {"scalar",  "avx2", "avxvnni", "avx512", "amx",
+                                            "neon", "dotprod", "i8mm"};
 
 // The table of that name (PYRITE_ISA), or with an empty name the best this processor has. Null
-// with a reason in `error` when the name is unknown or the processor lacks it.
+// with a reason in `error`, which stays, when the name is unknown or the processor lacks it.
 const KernelTable* kernel_table(const char* name, const char** error);
 
 }  // namespace pyrite

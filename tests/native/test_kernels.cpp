@@ -1,11 +1,16 @@
-// Products of every type on every instruction set that is here: equal bits, and no byte touched
-// outside of what the contract names. Meant to run under sanitizers; test_kernels.py has the values.
+// Products of every type on every instruction set that is here: the sums that the weights' own values
+// give, equal bits, and no byte touched outside of what the contract names. Meant to run under
+// sanitizers, and under emulation of processors that are not here. PYRITE_TEST_ISAS, when set, names
+// the instruction sets that must be.
 
+#include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
 #include <random>
+#include <string>
 #include <vector>
 
 #include "check.h"
@@ -30,16 +35,40 @@ struct Aligned {
   std::unique_ptr<uint8_t, void (*)(void*)> bytes;
 };
 
-// Bits whose float16 and float32 readings are finite: exponents stay low.
-std::vector<uint8_t> random_rows(size_t size, std::mt19937& random) {
+enum class Fill { kRandom, kZeros, kOnes };
+
+// Where a file block keeps its float16.
+std::vector<int> half_places(WeightType type) {
+  switch (type) {
+    case WeightType::Q2_K: return {80, 82};
+    case WeightType::Q3_K: return {108};
+    case WeightType::Q6_K: return {208};
+    default: return traits_of(type).has_offset() ? std::vector<int>{0, 2} : std::vector<int>{0};
+  }
+}
+
+// A file's blocks: any bits of codes and steps, with the factor 1. Floats have low exponents.
+std::vector<uint8_t> file_rows(WeightType type, size_t size, Fill fill, std::mt19937& random) {
+  const WeightTraits traits = traits_of(type);
   std::vector<uint8_t> bytes(size);
-  for (uint8_t& byte : bytes) byte = uint8_t(random() & 0x3b);
+  for (uint8_t& byte : bytes) {
+    byte = fill == Fill::kRandom ? uint8_t(random()) : uint8_t(fill == Fill::kZeros ? 0 : 0xff);
+    if (traits.is_float()) byte &= 0x3b;
+  }
+  if (traits.is_float()) return bytes;
+  for (size_t block = 0; block < size; block += size_t(traits.file_bytes)) {
+    for (int place : half_places(type)) {
+      bytes[block + size_t(place)] = 0;
+      bytes[block + size_t(place) + 1] = 0x3c;
+    }
+  }
   return bytes;
 }
 
 struct Case {
   WeightType type;
   int rows, columns, num_activations, planes;
+  Fill fill = Fill::kRandom;
 };
 
 struct Weights {
@@ -50,13 +79,28 @@ struct Weights {
 Weights packed_weights(const Case& it, std::mt19937& random) {
   const WeightTraits traits = traits_of(it.type);
   const size_t row_bytes = size_t(it.columns / traits.file_columns) * traits.file_bytes;
-  const std::vector<uint8_t> source = random_rows(row_bytes * size_t(it.rows), random);
+  const auto source = file_rows(it.type, row_bytes * size_t(it.rows), it.fill, random);
   const int panels = (it.rows + kPanelRows - 1) / kPanelRows;
   const size_t panel_bytes = packed_panel_bytes(it.type, it.columns);
   Weights weights{Aligned(panel_bytes * size_t(panels)), {}};
   pack_panels(it.type, it.rows, it.columns, source.data(), 0, panels, weights.packed.data());
   weights.matrix = {it.type, it.rows, it.columns, panel_bytes, weights.packed.data()};
   return weights;
+}
+
+// Whole numbers, the first of a block the largest that its planes hold: its scale is 1, and nothing
+// is rounded. The last row has the largest everywhere, of either sign.
+std::vector<float> whole_activations(const Case& it, std::mt19937& random) {
+  const int limit = it.planes == 2 ? 32639 : 127;
+  std::uniform_int_distribution<int> any(-limit, limit);
+  std::vector<float> x(size_t(it.num_activations) * size_t(it.columns));
+  for (size_t i = 0; i < x.size(); ++i) {
+    const int column = int(i % size_t(it.columns));
+    const bool last = i / size_t(it.columns) + 1 == size_t(it.num_activations);
+    const int extreme = column / kBlock % 2 ? -limit : limit;
+    x[i] = float(last || column % kBlock == 0 ? extreme : any(random));
+  }
+  return x;
 }
 
 std::vector<float> product(const KernelTable& table, const Case& it, const PackedMatrix& matrix,
@@ -79,12 +123,47 @@ bool same(const std::vector<float>& a, const float* b) {
   return std::memcmp(a.data(), b, a.size() * sizeof(float)) == 0;
 }
 
+struct Sum {
+  double value = 0;
+  double size = 0;  // of magnitudes
+};
+
+Sum exact_sum(const float* x, const std::vector<float>& weights) {
+  Sum sum;
+  for (size_t i = 0; i < weights.size(); ++i) {
+    const double product = double(x[i]) * double(weights[i]);
+    sum.value += product;
+    sum.size += std::fabs(product);
+  }
+  return sum;
+}
+
+// Against sums in float64, where each product of whole numbers is exact. A kernel rounds a step's sum
+// once, and the partial sum of magnitudes at each of its one or two additions a step; with an offset
+// its parts are as large as the offset, which four times the largest weight bounds.
+void check_values(const Case& it, const PackedMatrix& matrix, const std::vector<float>& x,
+                  const std::vector<float>& found) {
+  const size_t columns = size_t(it.columns);
+  std::vector<float> weights(columns);
+  const int steps = traits_of(it.type).is_float() ? it.columns : it.columns / 16;
+  for (int output = 0; output < it.rows; ++output) {
+    unpack_row(matrix, output, weights.data());
+    const auto [low, high] = std::minmax_element(weights.begin(), weights.end());
+    const std::vector<float> bound(columns, 4 * std::max(-*low, *high));
+    for (int row = 0; row < it.num_activations; ++row) {
+      const float* own = x.data() + size_t(row) * columns;
+      const Sum sum = exact_sum(own, weights);
+      const double size = sum.size + exact_sum(own, bound).size;
+      const double value = found[size_t(row) * size_t(it.rows) + size_t(output)];
+      CHECK(std::fabs(value - sum.value) <= (2 * steps + 4) * 0x1p-24 * size);
+    }
+  }
+}
+
 void check_case(const Case& it) {
   std::mt19937 random(7);
   const Weights weights = packed_weights(it, random);
-  std::normal_distribution<float> gaussian;
-  std::vector<float> x(size_t(it.num_activations) * size_t(it.columns));
-  for (float& value : x) value = gaussian(random);
+  const std::vector<float> x = whole_activations(it, random);
   std::vector<float> first;
   for (const char* name : kIsaNames) {
     const char* error = nullptr;
@@ -97,8 +176,41 @@ void check_case(const Case& it) {
     const auto alone = product(*table, it, weights.matrix, x, last, 1);
     CHECK(same(alone, first.data() + size_t(last) * size_t(it.rows)));
   }
-  std::vector<float> row(size_t(it.columns));
-  unpack_row(weights.matrix, it.rows - 1, row.data());
+  check_values(it, weights.matrix, x, first);
+}
+
+// One block under one step: the kernel's only rounding is that of the exact sum.
+void check_exact_sums(WeightType type, int planes, Fill fill) {
+  const Case it = {type, 16, 32, 9, planes, fill};
+  std::mt19937 random(8);
+  const Weights weights = packed_weights(it, random);
+  const std::vector<float> x = whole_activations(it, random);
+  std::vector<float> row(32);
+  const char* error = nullptr;
+  for (const char* name : kIsaNames) {
+    const KernelTable* table = kernel_table(name, &error);
+    if (table == nullptr) continue;
+    const auto found = product(*table, it, weights.matrix, x, 0, it.num_activations);
+    for (int output = 0; output < it.rows; ++output) {
+      unpack_row(weights.matrix, output, row.data());
+      for (int r = 0; r < it.num_activations; ++r) {
+        const double sum = exact_sum(x.data() + r * 32, row).value;
+        CHECK(found[size_t(r * it.rows + output)] == float(sum));
+      }
+    }
+  }
+}
+
+std::string present() {
+  std::string names;
+  for (const char* name : kIsaNames) {
+    const char* error = nullptr;
+    const KernelTable* table = kernel_table(name, &error);
+    if (table == nullptr) continue;
+    CHECK(std::strcmp(table->isa, name) == 0);
+    names += (names.empty() ? "" : " ") + std::string(name);
+  }
+  return names;
 }
 
 void check_choice() {
@@ -106,6 +218,9 @@ void check_choice() {
   CHECK(kernel_table("scalar", &error) != nullptr);
   CHECK(kernel_table("", &error) == kernel_table(nullptr, &error));
   CHECK(kernel_table("mmx", &error) == nullptr && error != nullptr);
+  const std::string names = present();
+  std::printf("instruction sets: %s\n", names.c_str());
+  if (const char* wanted = std::getenv("PYRITE_TEST_ISAS")) CHECK(names == wanted);
 }
 
 }  // namespace
@@ -113,11 +228,20 @@ void check_choice() {
 int main() {
   check_choice();
   for (const WeightType type : kTypes) {
+    const WeightTraits traits = traits_of(type);
     for (const int planes : {1, 2}) {
-      check_case({type, 33, 256, 23, planes});
+      for (int rows = 1; rows <= 9; ++rows) check_case({type, 33, 256, rows, planes});
+      check_case({type, 33, 512, 23, planes});
       check_case({type, 1, 768, 1, planes});
+      for (const Fill fill : {Fill::kZeros, Fill::kOnes}) {
+        check_case({type, 17, 256, 5, planes, fill});
+        if (traits.file_columns == 32 && !traits.has_offset()) check_exact_sums(type, planes, fill);
+      }
+      if (traits.file_columns == 32 && !traits.has_offset()) {
+        check_exact_sums(type, planes, Fill::kRandom);
+      }
     }
-    if (traits_of(type).file_columns <= 32) check_case({type, 17, 96, 5, 2});
-    if (traits_of(type).is_float()) check_case({type, 17, 24, 5, 2});
+    if (traits.file_columns <= 32) check_case({type, 17, 96, 5, 2});
+    if (traits.is_float()) check_case({type, 17, 24, 5, 2});
   }
 }

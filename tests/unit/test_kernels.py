@@ -263,8 +263,15 @@ def test_instruction_sets_are_chosen_by_name():
     assert ISAS[0] == "scalar"
     assert kernels.chosen_isa() == ISAS[-1]
     assert kernels.chosen_isa("scalar") == "scalar"
-    with pytest.raises(ValueError, match=r"mmx.*scalar, avx2"):
+
+
+def test_an_absent_instruction_set_is_an_error_that_lists_the_others():
+    here = f"has {', '.join(ISAS)}$"
+    with pytest.raises(ValueError, match=rf"^mmx: .*known \(scalar, .*avx2.*neon.*\).*{here}"):
         kernels.chosen_isa("mmx")
+    absent = "avx2" if "neon" in ISAS else "neon"
+    with pytest.raises(ValueError, match=f"^{absent}: this processor or build lacks.*{here}"):
+        kernels.chosen_isa(absent)
 
 
 def test_wrong_sizes_are_refused(stored):

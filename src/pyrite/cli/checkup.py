@@ -50,7 +50,7 @@ def instructions() -> str:
     try:
         chosen = kernels.chosen_isa(asked)
     except ValueError as error:
-        raise Fault(f"PYRITE_ISA={asked}: {error}; this machine has {available}") from None
+        raise Fault(f"PYRITE_ISA={error}") from None
     reason = "PYRITE_ISA asks for it" if asked else "the widest"
     return f"{chosen}: {reason} of {available}"
 

@@ -1,0 +1,64 @@
+// Products with AVX-VNNI, which adds up as it multiplies. See codes.h; codes are AVX2's.
+
+// 16-bit products of two columns at once. See WordDot.
+struct WordPairDot : WordDot {
+  static constexpr int kMostRows = 6;  // twelve sums, for each must wait for the one before
+
+  template <int kRows>
+  [[gnu::always_inline]] static void add(Sum* sums, const uint8_t* codes, const uint8_t* rows,
+                                         size_t stride) {
+    for (int pair = 0; pair < 2; ++pair) {
+      const __m256i low = load_256(codes + 64 * pair);
+      const __m256i high = load_256(codes + 64 * pair + 32);
+      for (int r = 0; r < kRows; ++r) {
+        const __m256i q = broadcast_32(rows + r * stride + 4 * pair);
+        sums[r].low = _mm256_dpwssd_avx_epi32(sums[r].low, low, q);
+        sums[r].high = _mm256_dpwssd_avx_epi32(sums[r].high, high, q);
+      }
+    }
+  }
+};
+
+// Products of bytes, four columns at once, a plane at a time; codes may have 8 bits.
+template <int kPlaneCount>
+struct PlaneDot {
+  static constexpr uint32_t kForm = kPlanes;
+  static constexpr int kGroupBytes = 64;
+  static constexpr size_t kBlockBytes = plane_block_bytes(kPlaneCount);
+  static constexpr int kStepBytes = 4;
+  static constexpr int kMostRows = kPlaneCount == 1 ? 6 : 3;
+
+  struct Sum {
+    Ints low, high;
+  };
+
+  static size_t place(const ActivationAreas& areas) { return areas.planes; }
+  static void put(uint8_t* to, Codes codes) {
+    store_256(to, codes.low);
+    store_256(to + 32, codes.high);
+  }
+  static void add_plane(Ints& sum, const Codes& code, const uint8_t* plane) {
+    const __m256i q = broadcast_32(plane);
+    sum.low = _mm256_dpbusd_avx_epi32(sum.low, code.low, q);
+    sum.high = _mm256_dpbusd_avx_epi32(sum.high, code.high, q);
+  }
+  template <int kRows>
+  [[gnu::always_inline]] static void add(Sum* sums, const uint8_t* codes, const uint8_t* rows,
+                                         size_t stride) {
+    const Codes code = load_codes(codes);
+    for (int r = 0; r < kRows; ++r) {
+      add_plane(sums[r].low, code, rows + r * stride);
+      if constexpr (kPlaneCount == 2) add_plane(sums[r].high, code, rows + r * stride + kBlock);
+    }
+  }
+  static __m256i joined(__m256i low, __m256i high) {
+    return _mm256_add_epi32(_mm256_slli_epi32(high, 8), low);
+  }
+  static Ints whole(const Sum& sum) {
+    if constexpr (kPlaneCount == 1) return sum.low;
+    return {joined(sum.low.low, sum.high.low), joined(sum.low.high, sum.high.high)};
+  }
+};
+
+template <int kBits, int kPlaneCount>
+using DotFor = std::conditional_t<kPlaneCount == 1, PlaneDot<1>, WordPairDot>;

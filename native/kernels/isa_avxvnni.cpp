@@ -1,0 +1,2 @@
+#define PYRITE_ISA avxvnni
+#include "kernels/isa.inl"

@@ -1,0 +1,2 @@
+#define PYRITE_ISA dotprod
+#include "kernels/isa.inl"

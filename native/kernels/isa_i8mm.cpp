@@ -1,0 +1,2 @@
+#define PYRITE_ISA i8mm
+#include "kernels/isa.inl"

@@ -1,0 +1,2 @@
+#define PYRITE_ISA neon
+#include "kernels/isa.inl"
