@@ -359,6 +359,10 @@ IMAGE = {"type": "image", "source": {"type": "url", "url": "x"}}
          "tool_choice.name = 'g'"),
         ({"thinking": {"type": "deep"}}, "thinking.type = 'deep'"),
         ({"container": "c"}, "container = 'c': must be absent"),
+        ({"metadata": 5}, "metadata = 5: must be an object"),
+        ({"messages": [{"role": "", "content": "x"}]}, "messages[0].role = ''"),
+        ({"thinking": {"type": "enabled", "budget_tokens": -1}},
+         "thinking.budget_tokens = -1: must be a whole number from 1"),
         ({"mcp_servers": [{}]}, "mcp_servers"),
     ],
 )  # fmt: skip

@@ -85,7 +85,9 @@ def answers(served: Served) -> bool:
     ],
 )
 def test_a_head_out_of_bounds_is_refused(scripted: Served, head: bytes, expected: int) -> None:
-    assert status(spoken(scripted, head)) == expected
+    said = spoken(scripted, head)
+    assert status(said) == expected
+    assert json.loads(said.split(b"\r\n\r\n", 1)[1])["error"]["message"]
     assert answers(scripted)
 
 

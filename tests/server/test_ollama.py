@@ -239,6 +239,9 @@ def test_names_may_have_their_tag(told: Told, name: str) -> None:
         ("/api/chat", {"messages": [{"role": "user", "images": ["x"]}]}, "messages[0].images"),
         ("/api/chat", chat(options={"temperature": 3}), "options.temperature = 3"),
         ("/api/chat", chat(options={"num_predict": 0}), "options.num_predict = 0"),
+        ("/api/chat", chat(options={"num_predict": -3}), "options.num_predict = -3"),
+        ("/api/chat", chat(options={"num_ctx": -1}), "options.num_ctx = -1"),
+        ("/api/chat", {"messages": [{"role": "", "content": "x"}]}, "messages[0].role = ''"),
         ("/api/chat", chat(options={"repeat_penalty": -1}), "options.repeat_penalty = -1"),
         ("/api/chat", chat(options={"top_k": "x"}), "options.top_k = 'x'"),
         ("/api/chat", chat(options={"mirostat": 2}), "options.mirostat = 2"),
@@ -286,6 +289,8 @@ def test_options_reach_the_ask(told: Told) -> None:
     assert (params.min_p, params.typical_p, params.repetition_penalty) == (0.1, 0.9, 1.2)
     assert (params.presence_penalty, params.frequency_penalty) == (0.3, 0.4)
     assert (params.seed, params.stop) == (7, ("END",))
+    whole(told, options={"num_predict": -2})
+    assert told.ask.params.max_tokens is None
     whole(told, options={"stop": ["a", "b"], "num_predict": -1})
     assert (told.ask.params.stop, told.ask.params.max_tokens) == (("a", "b"), None)
 

@@ -33,10 +33,20 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Ignored:
-    """`harmless` values are what is done anyway, and need not be told."""
+    """`harmless` values are what is done anyway, and need not be told. A value is of the type
+    `kind`, which `limit` tells in words."""
 
     why: str
     harmless: tuple[object, ...] = ()
+    kind: Any = Any
+    limit: str = ""
+
+    def check(self, where: str, value: object) -> None:
+        """Raises ParameterError."""
+        try:
+            msgspec.convert(value, self.kind)
+        except msgspec.ValidationError:
+            raise ParameterError(where, value, self.limit) from None
 
 
 class Row(NamedTuple):
@@ -86,13 +96,15 @@ class Fields:
         """Names of fields that were given and change nothing, each once.
 
         `null` is as good as absent. Raises ParameterError for what is refused, and for objects of
-        an unknown kind; other faults are left to the conversion.
+        an unknown kind; other faults of what is used are left to the conversion.
         """
         found: dict[str, None] = {}
         for where, name, value in self._strangers(raw, self.shape, "", ""):
             refusal = self.refused.get(name)
-            ignored = self.ignored.get(name, "")
             if refusal is None:
+                ignored = self.ignored.get(name, "")
+                if not isinstance(ignored, str):
+                    ignored.check(where, value)
                 if isinstance(ignored, str) or not is_one_of(value, ignored.harmless):
                     found[name] = None
                 if len(found) > MAX_IGNORED:

@@ -67,8 +67,7 @@ def bounded(limits: Limits) -> type[HttpToolsProtocol]:
             super().on_headers_complete()
 
         def send_400_response(self, msg: str) -> None:
-            if not self._refused:
-                super().send_400_response(msg)
+            self._say(400, "what came is no HTTP request")
 
         def _wait_for_headers(self) -> None:
             self._timer = self.loop.call_later(limits.header_seconds, self._late)
@@ -104,6 +103,7 @@ def bounded(limits: Limits) -> type[HttpToolsProtocol]:
 
 
 PHRASES = {
+    400: "Bad Request",
     408: "Request Timeout",
     414: "URI Too Long",
     431: "Request Header Fields Too Large",

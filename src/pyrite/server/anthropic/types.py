@@ -6,11 +6,11 @@ client. Numbers are judged by SamplingParams. Knows no engine and no event.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
-from pyrite.server.fields import Fields, Refused
+from pyrite.server.fields import Fields, Ignored, Refused
 
 
 class TextBlock(msgspec.Struct, tag="text"):
@@ -121,7 +121,7 @@ REFUSED = {
     "messages[].content[].content[].type": TEXT_ALONE,
     "system[].type": TEXT_ALONE,
 }
-IGNORED = {
+IGNORED: dict[str, Ignored | str] = {
     "cache_control": CACHED,
     "system[].cache_control": CACHED,
     "system[].citations": "citations are not written",
@@ -137,12 +137,18 @@ IGNORED = {
     "messages[].content[].toolset_name": "tools have names of their own",
     "messages[].content[].content[].cache_control": CACHED,
     "messages[].content[].content[].citations": "citations are not written",
-    "thinking.budget_tokens": "max_tokens bounds thinking and answer together",
+    "thinking.budget_tokens": Ignored(
+        "max_tokens bounds thinking and answer together",
+        kind=Annotated[int, msgspec.Meta(ge=1)],
+        limit="a whole number from 1",
+    ),
     "thinking.display": "thinking is shown as it is",
     "context_management": "nothing is taken out of a conversation",
     "diagnostics": "the log and the metrics tell of the cache",
     "inference_geo": "there is one place",
-    "metadata": "requests are told apart by their API key",
+    "metadata": Ignored(
+        "requests are told apart by their API key", kind=dict[str, Any], limit="an object"
+    ),
     "service_tier": EACH_ALIKE,
     "speed": EACH_ALIKE,
     "user_profile_id": "requests are told apart by their API key",

@@ -25,6 +25,7 @@ from pyrite.text.messages import arguments_of
 LATEST = ":latest"  # the tag that a name without one has
 MAX_TOP_LOGPROBS = 20
 DEFAULTS = {"temperature": 0.8, "top_k": 40, "top_p": 0.9}  # Ollama's
+UNTIL_THE_END = (-1, -2)  # of num_predict
 SAMPLING_NAMES = {  # of options, and of SamplingParams
     "num_predict": "max_tokens",
     "repeat_penalty": "repetition_penalty",
@@ -65,7 +66,7 @@ def params_of(request: Asked) -> SamplingParams:
         for name, value in msgspec.structs.asdict(request.options).items()
         if value is not None
     }
-    if given.get("max_tokens", 0) < 0:
+    if given.get("max_tokens") in UNTIL_THE_END:
         del given["max_tokens"]
     top = request.top_logprobs or 0
     if not 0 <= top <= MAX_TOP_LOGPROBS:
@@ -102,6 +103,8 @@ class Calls:
         self._open: list[tuple[str, str]] = []  # (id, name) of calls without a result yet
 
     def message(self, given: Message, where: str) -> dict[str, Any]:
+        if not given.role:
+            raise ParameterError(f"{where}.role", given.role, "user, assistant, system or tool")
         message: dict[str, Any] = {"role": given.role, "content": given.content or ""}
         if given.thinking:
             message["reasoning_content"] = given.thinking

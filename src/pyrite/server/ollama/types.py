@@ -6,7 +6,7 @@ by SamplingParams. Knows no engine and no event.
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -35,7 +35,7 @@ class Message(msgspec.Struct):
 
 
 class Options(msgspec.Struct):
-    """`num_predict`: below 0 is until the end."""
+    """`num_predict`: -1 is until the end, and so is -2, for what is full ends."""
 
     num_predict: int | None = None
     temperature: float | None = None
@@ -108,7 +108,9 @@ REFUSED_OPTIONS = {
     "options.mirostat": Refused("it is no way to sample here", harmless=(0,)),
 }
 IGNORED_OPTIONS: dict[str, Ignored | str] = {
-    "options.num_ctx": AT_START,
+    "options.num_ctx": Ignored(
+        AT_START, kind=Annotated[int, msgspec.Meta(ge=1)], limit="a whole number from 1"
+    ),
     **dict.fromkeys(
         [
             f"options.{name}"
