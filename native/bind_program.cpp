@@ -13,6 +13,7 @@
 #include <optional>
 #include <span>
 
+#include "program/populate.h"
 #include "program/program.h"
 
 namespace nb = nanobind;
@@ -378,6 +379,8 @@ void bind_program(nb::module_ module) {
       .value("GELU_TANH", Activation::kGeluTanh);
   nb::enum_<KvType>(module, "KvType").value("F16", KvType::kF16).value("Q8", KvType::kQ8);
   module.def("head_block_bytes", &head_block_bytes, "head_width"_a, "kv_type"_a);
+  module.def(
+      "populate", [](Bytes data) { populate(data.data(), data.shape(0)); }, "data"_a);
 
   nb::class_<Executor>(module, "Program")
       .def(

@@ -56,8 +56,10 @@ std::unique_ptr<Tokenizer> byte_pair(Vector<uint8_t> data, Vector<int64_t> start
                                      const std::string& splitter) {
   const pyrite::Splitter* found = pyrite::find_splitter(splitter);
   if (found == nullptr) throw nb::value_error("no such pre-tokenizer");
-  return Tokenizer::byte_pair(source(strings(data, starts, lengths), types, unknown_id),
-                              strings(merge_data, merge_starts, merge_lengths), *found);
+  const pyrite::TokenizerSource from = source(strings(data, starts, lengths), types, unknown_id);
+  const pyrite::Strings merges = strings(merge_data, merge_starts, merge_lengths);
+  nb::gil_scoped_release released;
+  return Tokenizer::byte_pair(from, merges, *found);
 }
 
 std::unique_ptr<Tokenizer> sentence_piece(Vector<uint8_t> data, Vector<int64_t> starts,
@@ -65,8 +67,9 @@ std::unique_ptr<Tokenizer> sentence_piece(Vector<uint8_t> data, Vector<int64_t> 
                                           int32_t unknown_id, Vector<float> scores,
                                           bool add_space_prefix) {
   if (scores.shape(0) != starts.shape(0)) throw nb::value_error("scores differ from tokens in number");
-  return Tokenizer::sentence_piece(source(strings(data, starts, lengths), types, unknown_id),
-                                   scores.data(), add_space_prefix);
+  const pyrite::TokenizerSource from = source(strings(data, starts, lengths), types, unknown_id);
+  nb::gil_scoped_release released;
+  return Tokenizer::sentence_piece(from, scores.data(), add_space_prefix);
 }
 
 Ids owned(std::vector<int32_t> values) {

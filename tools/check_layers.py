@@ -14,7 +14,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "pyrite"
 # Lowest first. A layer may import itself and everything on earlier lines; layers that share a
 # line do not know each other.
 ORDER: tuple[tuple[str, ...], ...] = (
-    ("errors", "_native", "sampling.limits"),
+    ("errors", "_native", "sampling.limits", "stopwatch", "beside"),
     ("cgroup",),
     ("cores", "memory"),
     ("config", "sampling.grammar"),

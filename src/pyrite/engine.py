@@ -8,6 +8,7 @@ nothing of who asks, nor of what a backend does with a batch.
 from __future__ import annotations
 
 import time
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +18,6 @@ from pyrite.backends.base import Runner
 from pyrite.continuation import Continuation, merged
 from pyrite.errors import ParameterError
 from pyrite.grammars import WaitingRoom
-from pyrite.keeper import Keeper
 from pyrite.kv.cache import PageCache, PageTable
 from pyrite.kv.pages import PAGE_TOKENS, PagePool
 from pyrite.request import Delta, EngineStats, Request
@@ -27,6 +27,9 @@ from pyrite.scheduler import Policy, Scheduler
 from pyrite.sequence import Sequence, Slice
 from pyrite.speculation import Speculation
 from pyrite.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from pyrite.keeper import Keeper
 
 COMPILE_WAIT_SECONDS = 0.02  # for a grammar, when there is nothing else to do
 Logits = NDArray[np.float32]  # (rows, vocabulary)

@@ -1,12 +1,12 @@
 """The door for Python: `load` a model, then generate, chat, stream, batch, or look at logits.
 
 Texts become ids here and ids texts; everything else is the engine's. A `Model` may be used by
-several threads, whose requests then run in one batch.
+several threads, whose requests then run in one batch. What the first token does not need is
+imported where it is used: a start is to cost little.
 """
 
 from __future__ import annotations
 
-import difflib
 import itertools
 import operator
 import threading
@@ -21,13 +21,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.completion import Completion, join, sorted_out
 from pyrite.config import Settings
 from pyrite.driver import Driver
-from pyrite.embedding import Embedder, EmbeddingRequest
 from pyrite.errors import ParameterError
 from pyrite.loading import Loaded, find_model, load_engine, make_template
-from pyrite.logits import all_logits
 from pyrite.request import Request
 from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.params import SamplingParams
@@ -35,6 +32,8 @@ from pyrite.stream import Stream
 from pyrite.text.chat import encode_chat
 
 if TYPE_CHECKING:
+    from pyrite.completion import Completion
+    from pyrite.embedding import Embedder, EmbeddingRequest
     from pyrite.text.tools import ToolUse
     from pyrite.text.turn import ChatStyle, Turn
 
@@ -167,6 +166,7 @@ class Model:
         its text. `template_options` are the template's own switches. Raises TemplateError when
         there is no template or it refuses the messages, and what `generate` does.
         """
+        from pyrite.completion import sorted_out
         from pyrite.text.tools import tool_use
 
         asked = sampling_params(params, sampling)
@@ -204,6 +204,8 @@ class Model:
         `params` may be a list, one for each prompt. A prompt that cannot be asked raises, and
         nothing is run; one that fails on the way has its `error` set and leaves the others be.
         """
+        from pyrite.completion import join
+
         if isinstance(prompts, str):
             raise ParameterError("prompts", prompts, "a list of prompts, and not one text")
         ids = [self._ids(prompt, special) for prompt in prompts]
@@ -261,6 +263,8 @@ class Model:
 
     def logits(self, prompt: Prompt, *, special: bool = False) -> NDArray[np.float32]:
         """Logits after each token of the prompt. (tokens, vocabulary)"""
+        from pyrite.logits import all_logits
+
         ids = self._ids(prompt, special)
         with self._driver.exclusive() as engine:
             return all_logits(engine, ids)
@@ -280,6 +284,8 @@ class Model:
         default what the model's file says, else "mean". `normalize`: to length 1. `dimensions`:
         only the first so many. Raises ParameterError, ContextLengthError, BackendError.
         """
+        from pyrite.embedding import EmbeddingRequest
+
         if pooling == "none":
             hint = "hidden_states gives one vector a token"
             raise ParameterError("pooling", pooling, "mean, last or cls", hint=hint)
@@ -299,6 +305,8 @@ class Model:
         special: bool = False,
     ) -> NDArray[np.float32]:
         """The state of each token after the last norm. (tokens, width)"""
+        from pyrite.embedding import EmbeddingRequest
+
         ids = tuple(self._ids(prompt, special))
         return self._embedded(EmbeddingRequest("", (ids,), "none", normalize, dimensions))[0]
 
@@ -317,6 +325,8 @@ class Model:
 
     @cached_property
     def _embedder(self) -> Embedder:
+        from pyrite.embedding import Embedder
+
         return Embedder(self.loaded)
 
     def start(self, ids: Sequence[int], params: SamplingParams, *, choice: int = 0) -> Stream:
@@ -357,6 +367,8 @@ def sampling_params(params: SamplingParams | None, given: Mapping[str, Any]) -> 
     """`params`, or the defaults, with the given fields. Raises ParameterError."""
     for name, value in given.items():
         if name not in PARAMETERS:
+            import difflib
+
             near = difflib.get_close_matches(name, PARAMETERS, n=1)
             hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(PARAMETERS)}"
             raise ParameterError(name, value, "absent: there is no such parameter", hint=hint)
@@ -389,6 +401,8 @@ def in_turn(params: SamplingParams, turn: Turn) -> SamplingParams:
 
 
 def _finish(stream: Stream) -> Completion:
+    from pyrite.completion import join
+
     with stream:
         whole = join(iter(stream.take, None))
     if whole.error is not None:

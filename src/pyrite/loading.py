@@ -8,32 +8,33 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pyrite.backends.base import PAGE_TOKENS, Backend, Runner
+from pyrite.beside import Beside
 from pyrite.config import Settings
 from pyrite.cores import Threads, choose_threads
-from pyrite.drafting import DraftModel
 from pyrite.engine import Engine
 from pyrite.errors import ParameterError
 from pyrite.formats.checkpoint import Checkpoint, Tensor, first_difference, open_checkpoint
 from pyrite.formats.vocabulary import require_tokenizer
 from pyrite.graph.plan import Plan
-from pyrite.identity import identity
-from pyrite.keeper import Keeper
 from pyrite.kv.pages import pages_for
-from pyrite.kv.store import PageStore
 from pyrite.memory import available_bytes
 from pyrite.models.estimate import estimate_memory, kv_bytes_per_token, require_memory
 from pyrite.models.registry import build_plan
 from pyrite.sampling.speculate import Guesser, Repetition
 from pyrite.scheduler import Policy
 from pyrite.speculation import Speculation
+from pyrite.stopwatch import Stopwatch
 from pyrite.text.ids_only import IdsOnly
 from pyrite.text.template import ChatTemplate
 from pyrite.text.tokenizer import Tokenizer
+
+if TYPE_CHECKING:
+    from pyrite.keeper import Keeper
 
 DEFAULT_CONTEXT = 8192  # tokens, unless asked for: what a model can do may be far more
 FULL_REQUESTS = 4  # requests of a whole context that the pages hold by default, if memory allows
@@ -53,6 +54,7 @@ class Loaded:
     threads: Threads
     engine: Engine
     backend: Backend
+    seconds: Mapping[str, float] = field(default_factory=dict)  # of each stage of loading
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +67,15 @@ class Room:
 
 def load_engine(path: Path, settings: Settings) -> Loaded:
     """Raises ModelError, CapacityError or BackendError."""
+    watch = Stopwatch()
     checkpoint = open_checkpoint(path)
+    watch.lap("open")
+    making = Beside(lambda: own_tokenizer(checkpoint))
     plan = build_plan(checkpoint)
     room = find_room(plan, checkpoint.tensors, settings, available_bytes())
     threads = choose_threads(settings.threads)
     logger.info("threads %s", threads.reason)
-    tokenizer = make_tokenizer(checkpoint, plan)
+    watch.lap("plan")
     backend = make_backend(settings, checkpoint.files)
     runner = backend.prepare(
         plan,
@@ -81,8 +86,15 @@ def load_engine(path: Path, settings: Settings) -> Loaded:
         precision=settings.precision,
         kv_type=settings.kv_type,
     )
+    watch.lap("weights")
+    tokenizer = making.result() or ids_only(checkpoint, plan)
+    watch.lap("tokenizer")
     keeper = make_keeper(runner, settings)
-    named = keeper is not None  # within one process every page is of one model
+    fingerprint = ""  # within one process every page is of one model
+    if keeper is not None:
+        from pyrite.identity import identity
+
+        fingerprint = identity(checkpoint, plan, tokenizer, runner, settings)
     engine = Engine(
         runner,
         tokenizer,
@@ -92,16 +104,20 @@ def load_engine(path: Path, settings: Settings) -> Loaded:
         prefix_cache=settings.prefix_cache,
         window=plan.window,
         speculation=Speculation(make_guesser(settings, checkpoint, room, threads)),
-        fingerprint=identity(checkpoint, plan, tokenizer, runner, settings) if named else "",
+        fingerprint=fingerprint,
         keeper=keeper,
     )
-    return Loaded(checkpoint, plan, tokenizer, settings, threads, engine, backend)
+    watch.lap("engine")
+    return Loaded(checkpoint, plan, tokenizer, settings, threads, engine, backend, watch.seconds)
 
 
 def make_keeper(runner: Runner, settings: Settings) -> Keeper | None:
     """None where pages do not outlive the process."""
     if settings.kv_store_bytes is None or not settings.prefix_cache:
         return None
+    from pyrite.keeper import Keeper
+    from pyrite.kv.store import PageStore
+
     return Keeper(runner, PageStore(settings.cache / "kv", settings.kv_store_bytes))
 
 
@@ -110,9 +126,18 @@ def make_tokenizer(checkpoint: Checkpoint, plan: Plan) -> Tokenizer:
 
     Raises UnsupportedError for a GGUF file whose tokenizer is missing or of an unknown kind.
     """
+    return own_tokenizer(checkpoint) or ids_only(checkpoint, plan)
+
+
+def own_tokenizer(checkpoint: Checkpoint) -> Tokenizer | None:
+    """None for a folder of safetensors without one; raises what `make_tokenizer` does."""
     if checkpoint.tokenizer is None and checkpoint.format == "safetensors":
-        return IdsOnly(plan.vocabulary, end_ids(checkpoint.metadata))
+        return None
     return Tokenizer.from_data(require_tokenizer(checkpoint))
+
+
+def ids_only(checkpoint: Checkpoint, plan: Plan) -> Tokenizer:
+    return IdsOnly(plan.vocabulary, end_ids(checkpoint.metadata))
 
 
 def make_template(checkpoint: Checkpoint, tokenizer: Tokenizer) -> ChatTemplate | None:
@@ -175,6 +200,8 @@ def make_guesser(
         precision=settings.precision,
         kv_type=settings.kv_type,
     )
+    from pyrite.drafting import DraftModel
+
     return DraftModel(runner, num_tokens=num_tokens, context_length=context)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import sys
+import time
 from collections.abc import Callable
 
 import pytest
@@ -11,10 +12,12 @@ import pytest
 from pyrite.cli.options import SAMPLING, parsed
 from pyrite.cli.progress import Progress, bar
 from pyrite.cli.reader import read_message
+from pyrite.cli.session import Answer
 from pyrite.cli.sinks import MarkdownSink, PlainSink, split_blocks
 from pyrite.cli.terminal import Terminal, size
 from pyrite.cli.timings import Stages, since_process_start
 from pyrite.errors import ParameterError
+from pyrite.request import Timings
 
 PERSON = Terminal(stdin=True, stdout=True, stderr=True, colour=False, width=80)
 PROGRAM = Terminal(stdin=False, stdout=False, stderr=False, colour=False, width=80)
@@ -150,4 +153,21 @@ def test_stages_know_the_process() -> None:
     lived = since_process_start()
     assert lived is not None
     assert 0 < lived < 24 * 3600
-    assert Stages(started=0.1, loaded=0.3).loaded == 0.3
+
+
+def test_stages_add_up() -> None:
+    stages = Stages()
+    stages.lap("find")
+    time.sleep(0.02)
+    stages.loaded({"open": 0.004, "engine": 0.001})
+    assert list(stages.seconds)[-2:] == ["open", "engine"]
+    assert stages.seconds["engine"] >= 0.015, "with what no stage of the loading had"
+    time.sleep(0.01)
+    stages.note_first_token()
+    stages.note_first_token()
+    answer = Answer("", (), "length", None, Timings(prompt_seconds=0.004, decode_seconds=0.0))
+    stages.answered(answer)
+    assert stages.seconds["prompt"] == 0.004
+    assert stages.first_token is not None
+    assert sum(stages.seconds.values()) == pytest.approx(stages.first_token)
+    assert stages.lines(answer)[0].startswith("first token ")

@@ -105,8 +105,14 @@ def test_raw_applies_no_template(tiny: str, environment: Mapping[str, str]) -> N
 
 def test_timings_go_to_stderr(tiny: str, environment: Mapping[str, str]) -> None:
     done = run(environment, "run", tiny, "hello", *GREEDY, "--timings")
-    words = [line.split()[0] for line in done.stderr.decode().splitlines()]
-    assert words == ["start", "load", "first", "prompt", "answer"]
+    first, *lines = done.stderr.decode().splitlines()
+    total = float(first.split()[2])
+    names = [line[2:17].strip() for line in lines if line.startswith("  ")]
+    assert names[:2] == ["interpreter", "command line"]
+    assert {"import numpy", "open", "plan", "weights", "tokenizer", "prompt"} <= set(names)
+    spent = sum(float(line[17:].split()[0]) for line in lines if line.startswith("  "))
+    assert spent / 1000 == pytest.approx(total, abs=0.003), "the stages add up"
+    assert [line.split()[0] for line in lines[-2:]] == ["prompt", "answer"]
 
 
 @pytest.mark.parametrize(

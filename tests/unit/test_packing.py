@@ -218,7 +218,7 @@ def test_pages_are_dropped_from_files_only(tmp_path):
     mapped, held = map_file(path), np.arange(16384, dtype=np.uint8)
     for data in (mapped[100:], held[100:]):
         before = data.copy()
-        drop_pages(data)
+        drop_pages([data])
         np.testing.assert_array_equal(data, before)
 
 

@@ -20,6 +20,7 @@ class KvType(enum.Enum):
     Q8 = 1
 
 def head_block_bytes(head_width: int, kv_type: KvType) -> int: ...
+def populate(data: NDArray[np.uint8]) -> None: ...
 
 class Program:
     def __init__(

@@ -27,6 +27,8 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from pyrite._native.program import populate
+
 Bytes = NDArray[np.uint8]
 
 MAGIC = b"PYRPACK\n"
@@ -123,6 +125,7 @@ def map_packed(path: Path, contents: Contents) -> Mapping[str, Bytes] | None:
     is_sealed = status.st_mtime_ns == SEAL_NS
     if not is_sealed and not np.array_equal(kept.view(np.uint64), sums(data, contents.entries)):
         return None
+    populate(data)
     return views(data, contents.entries)
 
 

@@ -46,8 +46,7 @@ log = logging.getLogger(__name__)
 
 PANEL_ROWS = 16
 SLAB_BYTES = 4 << 20  # packed at a time, by all threads together
-SAMPLES = 4  # places of each tensor that are part of the fingerprint
-SAMPLE_BYTES = 256
+SAMPLE_BYTES = 256  # of each tensor's beginning and end that are part of the fingerprint
 KEPT_DAYS = 30
 KEPT_BYTES = 64 << 30
 
@@ -86,10 +85,9 @@ def fingerprint(tensors: Sequence[Tensor], files: Sequence[Path] = ()) -> bytes:
         digest.update(repr((status.st_size, status.st_mtime_ns)).encode())
     for tensor in tensors:
         digest.update(repr((tensor.name, tensor.type, tensor.shape, len(tensor.data))).encode())
-        last = max(0, len(tensor.data) - SAMPLE_BYTES)
-        for start in np.linspace(0, last, SAMPLES).astype(np.int64):
-            digest.update(tensor.data[start : start + SAMPLE_BYTES].tobytes())
-        drop_pages(tensor.data)
+        digest.update(tensor.data[:SAMPLE_BYTES].tobytes())
+        digest.update(tensor.data[-SAMPLE_BYTES:].tobytes())
+    drop_pages([tensor.data for tensor in tensors])
     return digest.digest()
 
 
@@ -154,7 +152,7 @@ def _slabs(tensors: Sequence[Tensor], num_threads: int) -> Iterator[Bytes]:
     with ThreadPoolExecutor(num_threads) as pool:
         for tensor in tensors:
             yield from _tensor_slabs(tensor, buffer, pool, num_threads)
-            drop_pages(tensor.data)
+            drop_pages([tensor.data])
 
 
 def _tensor_slabs(
@@ -216,19 +214,28 @@ def _padding(tensor: Tensor) -> int:
     return align(_packed_bytes(tensor), ALIGNMENT) - _packed_bytes(tensor)
 
 
-def drop_pages(data: Bytes) -> None:
-    """Takes a mapped file's pages out of this process; they come back from the file when touched.
+def drop_pages(parts: Sequence[Bytes]) -> None:
+    """Takes the pages of mapped files, from the first of these parts to the last, out of this
+    process; they come back from the file when touched.
 
-    Does nothing unless the bytes are a read-only map of a file: elsewhere they would be lost.
+    Leaves alone what is no read-only map of a file: there the bytes would be lost.
     """
-    mapped = _read_only_map(data)
-    if mapped is None:
-        return
-    start = data.ctypes.data - np.frombuffer(mapped, np.uint8).ctypes.data
-    first = align(start, mmap.PAGESIZE)
-    last = (start + len(data)) // mmap.PAGESIZE * mmap.PAGESIZE
-    if last > first:
-        mapped.madvise(mmap.MADV_DONTNEED, first, last - first)
+    spans: dict[int, tuple[mmap.mmap, int, int]] = {}  # of each map: the bytes from .. to
+    for data in parts:
+        mapped = _read_only_map(data)
+        if mapped is not None:
+            start = _address(data) - _address(np.frombuffer(mapped, np.uint8))
+            _, first, last = spans.get(id(mapped), (mapped, start, start))
+            spans[id(mapped)] = (mapped, min(first, start), max(last, start + len(data)))
+    for mapped, first, last in spans.values():
+        first, last = align(first, mmap.PAGESIZE), last // mmap.PAGESIZE * mmap.PAGESIZE
+        if last > first:
+            mapped.madvise(mmap.MADV_DONTNEED, first, last - first)
+
+
+def _address(data: Bytes) -> int:
+    address: int = data.__array_interface__["data"][0]
+    return address
 
 
 def _read_only_map(data: Bytes) -> mmap.mmap | None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from importlib import import_module
 
 from pyrite.cli import grammar
 from pyrite.cli import options as shared
@@ -16,7 +17,7 @@ from pyrite.cli.models import DEFAULT_MODEL, find_model
 from pyrite.cli.session import Answer, Session
 from pyrite.cli.sinks import sink_for
 from pyrite.cli.terminal import Terminal, piped_text, this_terminal
-from pyrite.cli.timings import Stages, since_process_start
+from pyrite.cli.timings import Stages
 from pyrite.errors import ParameterError
 
 # Of a continued text where nobody says how long: a base model may never end one.
@@ -37,14 +38,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    stages = Stages(started=since_process_start())
+    stages = Stages()
     terminal = this_terminal()
     form = grammar.grammar_of(options)
     sampling = {**shared.CHAT_DEFAULTS, **shared.sampling_of(options), "grammar": form}
     prompt = whole_prompt(options.prompt, terminal)
     path = find_model(options.model, terminal)
+    stages.lap("find")
+    stages.import_packages()
     with shared.load_model(options, path) as model:
-        stages.loaded = since_process_start()
+        stages.loaded(model.loaded.seconds)
         session = Session(model, sampling, system=options.system, raw=options.raw)
         if session.continues_text:
             sampling.setdefault("max_tokens", CONTINUED_TOKENS)
@@ -53,6 +56,9 @@ def run(options: argparse.Namespace) -> int:
             from pyrite.cli.chat import Chat
 
             return Chat(session, terminal, name=options.model, plain=options.plain).run()
+        if not session.continues_text:
+            import_module("pyrite.text.sandbox")
+            stages.lap("import jinja2")
         answer_once(session, prompt, options, terminal, stages)
     return 0
 
@@ -86,8 +92,7 @@ def answer_once(
     sink = sink_for(terminal, plain=options.plain or options.json or session.continues_text)
 
     def write(text: str) -> None:
-        if stages.first_token is None:
-            stages.first_token = since_process_start()
+        stages.note_first_token()
         if not options.json:
             sink.write(text)
 
@@ -95,6 +100,7 @@ def answer_once(
         answer = session.ask(prompt, write)
     finally:
         sink.close()
+    stages.answered(answer)
     if options.json:
         print(json.dumps(as_dict(answer, options.model, stages), ensure_ascii=False))
     if options.timings:

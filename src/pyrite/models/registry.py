@@ -6,7 +6,6 @@ architecture needs and a type that is executed here.
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Sequence
 from typing import Literal
 
@@ -22,7 +21,6 @@ from pyrite.models import blocks
 from pyrite.models.config import Family, ModelConfig
 from pyrite.models.gemma import GEMMA, GEMMA2, GEMMA3
 from pyrite.models.gguf_config import read_gguf_config
-from pyrite.models.hub_config import read_hub_config
 from pyrite.models.llama import LLAMA
 from pyrite.models.qwen import QWEN2
 from pyrite.models.tensors import check_tensors
@@ -63,6 +61,8 @@ def read_config(checkpoint: Checkpoint) -> ModelConfig:
     family = find_family(checkpoint.architecture)
     if checkpoint.format == "gguf":
         return read_gguf_config(checkpoint, family)
+    from pyrite.models.hub_config import read_hub_config
+
     return read_hub_config(checkpoint, family)
 
 
@@ -82,6 +82,8 @@ def build_graph(config: ModelConfig, builder: GraphBuilder, result: Result = "lo
 def find_family(architecture: str) -> Family:
     if architecture in FAMILIES:
         return FAMILIES[architecture]
+    import difflib
+
     near = difflib.get_close_matches(architecture, FAMILIES, n=1, cutoff=0.0)[0]
     raise UnsupportedError(
         f"architecture {architecture[:60]!r} is not known here",
