@@ -2,8 +2,6 @@
 
 // 16-bit products of two columns at once. See WordDot.
 struct WordPairDot : WordDot {
-  static constexpr int kMostRows = 6;  // twelve sums, for each must wait for the one before
-
   template <int kRows>
   [[gnu::always_inline]] static void add(Sum* sums, const uint8_t* codes, const uint8_t* rows,
                                          size_t stride) {
@@ -26,7 +24,7 @@ struct PlaneDot {
   static constexpr int kGroupBytes = 64;
   static constexpr size_t kBlockBytes = plane_block_bytes(kPlaneCount);
   static constexpr int kStepBytes = 4;
-  static constexpr int kMostRows = kPlaneCount == 1 ? 6 : 3;
+  static constexpr int kMostRows = kPlaneCount == 1 ? 4 : 2;
 
   struct Sum {
     Ints low, high;
@@ -60,5 +58,9 @@ struct PlaneDot {
   }
 };
 
+// Two planes of bytes take as long as words and are widened faster, but two sums are joined at each
+// step: not for types with two steps in a block, of which these are the bits.
 template <int kBits, int kPlaneCount>
-using DotFor = std::conditional_t<kPlaneCount == 1, PlaneDot<1>, WordPairDot>;
+using DotFor =
+    std::conditional_t<kPlaneCount == 2 && (kBits == 2 || kBits == 3 || kBits == 6), WordPairDot,
+                       PlaneDot<kPlaneCount>>;
