@@ -1,8 +1,8 @@
-// A chunk: up to 256 columns of a panel, widened once into the first cache, then used by every row.
+// A chunk: a unit of a panel, widened once into the first cache, then used by every row.
 
 namespace product {
 
-constexpr int kChunkBlocks = 8;
+constexpr int kChunkBlocks = kUnitBlocks;
 constexpr int kGroups = 8;       // of four columns, in a block
 constexpr int kMostSteps = 16;   // in a chunk
 constexpr int kAhead = 12288;     // bytes that are fetched before they are widened
@@ -50,22 +50,21 @@ PYRITE_INLINE void put_groups(const uint8_t* low, const uint8_t* high, uint8_t* 
   }
 }
 
-// With one row the weights come from memory, and hardware stops to look ahead at each 4096 bytes. Past
-// the panel's codes lie its steps, then the next panel: everything is read soon.
+// With few rows the weights come from memory, and hardware stops to look ahead at each 4096 bytes.
 inline void fetch_ahead(const uint8_t* from) { __builtin_prefetch(from + kAhead); }
 
 template <WeightType kType, class Dot>
-inline void widen_codes(const uint8_t* panel, const PanelAreas& areas, int first_block,
-                        int num_blocks, uint8_t* codes) {
+inline void widen_codes(const uint8_t* low, const uint8_t* high, int num_blocks, uint8_t* codes) {
   constexpr WeightTraits kTraits = traits_of(kType);
   for (int b = 0; b < num_blocks; ++b) {
-    const uint8_t* low = panel + areas.low + size_t(first_block + b) * 64 * kTraits.low_bits;
-    const uint8_t* high = panel + areas.high + size_t(first_block + b) * 64 * kTraits.high_bits;
 #pragma GCC unroll 8
     for (int line = 0; line < kTraits.low_bits; ++line) fetch_ahead(low + 64 * line);
 #pragma GCC unroll 8
     for (int line = 0; line < kTraits.high_bits; ++line) fetch_ahead(high + 64 * line);
-    put_groups<kType, Dot>(low, high, codes + b * kGroups * Dot::kGroupBytes);
+    put_groups<kType, Dot>(low, high, codes);
+    low += 64 * kTraits.low_bits;
+    high += 64 * kTraits.high_bits;
+    codes += kGroups * Dot::kGroupBytes;
   }
 }
 
@@ -97,20 +96,18 @@ inline void widen_steps(const uint8_t* bytes, const uint8_t* halves, float* step
   }
 }
 
-// Blocks [first_block, first_block + num_blocks) of a panel.
+// A unit of `num_blocks`, the last of a panel being shorter.
 template <WeightType kType, class Dot>
-inline void widen(const uint8_t* panel, const PanelAreas& areas, int first_block, int num_blocks,
-                  Chunk<Dot>& chunk) {
+inline void widen(const uint8_t* unit, int num_blocks, Chunk<Dot>& chunk) {
   constexpr WeightTraits kTraits = traits_of(kType);
   constexpr int kSteps = kBlock / kTraits.step_columns;
   constexpr int kFileBlocks = kTraits.file_columns / kBlock;
-  widen_codes<kType, Dot>(panel, areas, first_block, num_blocks, chunk.codes);
+  const UnitAreas areas = unit_areas(kType, num_blocks);
+  widen_codes<kType, Dot>(unit + areas.low, unit + areas.high, num_blocks, chunk.codes);
   for (int b = 0; b < num_blocks; ++b) {
-    const int index = first_block + b;
-    const uint8_t* bytes =
-        panel + areas.steps + size_t(index) * kSteps * kPanelRows * kTraits.step_bytes;
+    const uint8_t* bytes = unit + areas.steps + b * kSteps * kPanelRows * kTraits.step_bytes;
     const uint8_t* halves =
-        panel + areas.halves + size_t(index / kFileBlocks) * 2 * kPanelRows * kTraits.num_halves;
+        unit + areas.halves + b / kFileBlocks * 2 * kPanelRows * kTraits.num_halves;
     const int at = b * kSteps * kPanelRows;
     widen_steps<kType>(bytes, halves, chunk.steps + at, chunk.offsets + at);
   }

@@ -4,7 +4,8 @@ struct Codes {
   __m512i all;
 };
 
-PYRITE_INLINE Codes load_codes(const uint8_t* from) { return {_mm512_load_si512(from)}; }
+// Of a panel, whose units start at multiples of 32, or of a chunk.
+PYRITE_INLINE Codes load_codes(const uint8_t* from) { return {_mm512_loadu_si512(from)}; }
 PYRITE_INLINE Codes keep_bits(Codes a, int mask) {
   return {_mm512_and_si512(a.all, _mm512_set1_epi8(char(mask)))};
 }

@@ -36,8 +36,7 @@ void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const
               int first_row, int num_rows, float* out, size_t out_stride) {
   constexpr WeightTraits kTraits = traits_of(kType);
   using Dot = ByteDot<kPlaneCount>;
-  product::Panel<Dot> panel{product::widen<kType, Dot>, nullptr,
-                            panel_areas(kType, matrix.columns), matrix.columns,
+  product::Panel<Dot> panel{product::widen<kType, Dot>, unit_bytes(kType), nullptr, matrix.columns,
                             std::countr_zero(unsigned(kTraits.zero))};
   const size_t place = Dot::place(activation_areas(in.columns, in.planes, in.forms));
   const uint8_t* rows = in.data + size_t(first_row) * in.row_bytes + place;

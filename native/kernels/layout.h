@@ -12,8 +12,12 @@
 //
 // so that bytes are widened by a shift and a mask on any instruction set, dot products of four
 // bytes (AVX2, VNNI, NEON) run over them as they are, and eight groups are the B tile of AMX. A
-// code of 5, 6 or 3 bits is split into a part of 4, 4 or 2 bits and the rest. Parts of one kind lie
-// together: codes, rests, steps of K-quants, float16 scales, each aligned for its loads.
+// code of 5, 6 or 3 bits is split into a part of 4, 4 or 2 bits and the rest.
+//
+// A panel is a row of units of eight blocks, the last one of what is left. In a unit the parts of
+// one kind lie together: codes, rests, steps of K-quants, float16 scales. So a panel is read from
+// its first byte to its last, one stream that memory can look ahead in. Units start at multiples of
+// 32, panels at multiples of 64.
 
 #include <cstddef>
 #include <cstdint>
@@ -70,26 +74,26 @@ constexpr int code_bits(WeightType type) {
 alignas(16) constexpr uint8_t kNonlinear[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                                 129, 141, 153, 166, 181, 197, 217, 241};
 
-// Offsets into a packed panel, in bytes.
-struct PanelAreas {
+constexpr int kUnitBlocks = 8;
+
+// Offsets into a unit, in bytes.
+struct UnitAreas {
   size_t low, high, steps, halves, end;
 };
 
-constexpr PanelAreas panel_areas(WeightType type, int columns) {
+constexpr UnitAreas unit_areas(WeightType type, int blocks) {
   const WeightTraits traits = traits_of(type);
-  PanelAreas areas{};
-  if (traits.is_float()) {
-    areas.end = size_t(columns) * kPanelRows * traits.file_bytes;
-    return areas;
-  }
-  const size_t blocks = columns / kBlock;
-  areas.high = blocks * 64 * traits.low_bits;
-  areas.steps = areas.high + blocks * 64 * traits.high_bits;
-  areas.halves =
-      areas.steps + blocks * (kBlock / traits.step_columns) * kPanelRows * traits.step_bytes;
-  const size_t half_bytes = 2 * kPanelRows * traits.num_halves;
-  areas.end = areas.halves + columns / traits.file_columns * half_bytes;
+  UnitAreas areas{};
+  areas.high = size_t(blocks) * 64 * traits.low_bits;
+  areas.steps = areas.high + size_t(blocks) * 64 * traits.high_bits;
+  areas.halves = areas.steps + size_t(blocks) * (kBlock / traits.step_columns) * kPanelRows *
+                                   traits.step_bytes;
+  const int file_blocks = blocks * kBlock / traits.file_columns;
+  areas.end = areas.halves + size_t(file_blocks) * 2 * kPanelRows * traits.num_halves;
   return areas;
 }
+
+// From one unit of a panel to the next.
+constexpr size_t unit_bytes(WeightType type) { return unit_areas(type, kUnitBlocks).end; }
 
 }  // namespace pyrite

@@ -52,22 +52,24 @@ int steps_of(const WeightTraits& traits) {
   return kBlock / traits.step_columns * traits.step_bytes;
 }
 
-void pack_block(WeightType type, const uint8_t* block, int part, int lane, int index,
-                const PanelAreas& areas, uint8_t* panel) {
+// Where the parts of one block of a panel start; the float16 are those of its file block.
+template <class Byte>
+struct BlockParts {
+  Byte *low, *high, *steps, *halves;
+};
+
+template <class Byte>
+BlockParts<Byte> parts_of(WeightType type, int columns, Byte* panel, int block) {
   const WeightTraits traits = traits_of(type);
-  alignas(4) uint8_t codes[kBlock];
-  read_codes(type, block, part, codes);
-  uint32_t groups[kGroups];
-  std::memcpy(groups, codes, sizeof groups);
-  put_bits(groups, lane, traits.low_bits, 0, panel + areas.low + index * 64 * traits.low_bits);
-  if (traits.high_bits) {
-    uint8_t* vectors = panel + areas.high + index * 64 * traits.high_bits;
-    put_bits(groups, lane, traits.high_bits, traits.low_bits, vectors);
-  }
-  uint8_t steps[2];
-  read_steps(type, block, part, steps);
-  uint8_t* to = panel + areas.steps + index * steps_of(traits) * kPanelRows;
-  for (int i = 0; i < steps_of(traits); ++i) to[i * kPanelRows + lane] = steps[i];
+  const int in_unit = block % kUnitBlocks;
+  const int unit_start = block - in_unit;
+  const UnitAreas areas = unit_areas(type, std::min(kUnitBlocks, columns / kBlock - unit_start));
+  Byte* unit = panel + unit_start / kUnitBlocks * unit_bytes(type);
+  const int file_block = in_unit / (traits.file_columns / kBlock);
+  return {unit + areas.low + in_unit * 64 * traits.low_bits,
+          unit + areas.high + in_unit * 64 * traits.high_bits,
+          unit + areas.steps + in_unit * steps_of(traits) * kPanelRows,
+          unit + areas.halves + file_block * 2 * kPanelRows * traits.num_halves};
 }
 
 void pack_halves(WeightType type, const uint8_t* block, int lane, uint8_t* to) {
@@ -78,16 +80,29 @@ void pack_halves(WeightType type, const uint8_t* block, int lane, uint8_t* to) {
   }
 }
 
+// Part `part`, of 32 columns, of a block of the file.
+void pack_block(WeightType type, const uint8_t* block, int part, int lane,
+                const BlockParts<uint8_t>& to) {
+  const WeightTraits traits = traits_of(type);
+  alignas(4) uint8_t codes[kBlock];
+  read_codes(type, block, part, codes);
+  uint32_t groups[kGroups];
+  std::memcpy(groups, codes, sizeof groups);
+  put_bits(groups, lane, traits.low_bits, 0, to.low);
+  if (traits.high_bits) put_bits(groups, lane, traits.high_bits, traits.low_bits, to.high);
+  uint8_t steps[2];
+  read_steps(type, block, part, steps);
+  for (int i = 0; i < steps_of(traits); ++i) to.steps[i * kPanelRows + lane] = steps[i];
+  if (part == 0) pack_halves(type, block, lane, to.halves);
+}
+
 void pack_quantised_row(WeightType type, int columns, const uint8_t* row, int lane,
-                        const PanelAreas& areas, uint8_t* panel) {
+                        uint8_t* panel) {
   const WeightTraits traits = traits_of(type);
   const int parts = traits.file_columns / kBlock;
-  const size_t half_bytes = 2 * kPanelRows * traits.num_halves;
-  for (int b = 0; b < columns / traits.file_columns; ++b, row += traits.file_bytes) {
-    for (int part = 0; part < parts; ++part) {
-      pack_block(type, row, part, lane, b * parts + part, areas, panel);
-    }
-    pack_halves(type, row, lane, panel + areas.halves + b * half_bytes);
+  for (int block = 0; block < columns / kBlock; ++block) {
+    pack_block(type, row + block / parts * traits.file_bytes, block % parts, lane,
+               parts_of(type, columns, panel, block));
   }
 }
 
@@ -119,18 +134,13 @@ struct Affine {
   float step, offset;
 };
 
-// Step and offset of columns [step_columns * s, ...) of block `index`, in dequant's order of
-// operations.
-Affine affine_of(WeightType type, const uint8_t* panel, const PanelAreas& areas, int index, int s,
-                 int lane) {
+// Step and offset of step `s` of a block, in dequant's order of operations.
+Affine affine_of(WeightType type, const BlockParts<const uint8_t>& from, int s, int lane) {
   const WeightTraits traits = traits_of(type);
-  const size_t half_bytes = 2 * kPanelRows * traits.num_halves;
-  const uint8_t* halves =
-      panel + areas.halves + index / (traits.file_columns / kBlock) * half_bytes;
-  const float scale = half_at(halves, lane);
-  const float second = traits.has_offset() ? half_at(halves, kPanelRows + lane) : 0.0f;
+  const float scale = half_at(from.halves, lane);
+  const float second = traits.has_offset() ? half_at(from.halves, kPanelRows + lane) : 0.0f;
   if (traits.step_bytes == 0) return {scale, second};
-  const uint8_t* steps = panel + areas.steps + index * steps_of(traits) * kPanelRows + lane;
+  const uint8_t* steps = from.steps + lane;
   const uint8_t step = steps[s * kPanelRows];
   switch (type) {
     case WeightType::Q2_K: return {scale * float(step & 15), -(second * float(step >> 4))};
@@ -140,20 +150,15 @@ Affine affine_of(WeightType type, const uint8_t* panel, const PanelAreas& areas,
   }
 }
 
-void unpack_block(WeightType type, const uint8_t* panel, const PanelAreas& areas, int index,
-                  int lane, float* out) {
+void unpack_block(WeightType type, const BlockParts<const uint8_t>& from, int lane, float* out) {
   const WeightTraits traits = traits_of(type);
   uint32_t groups[kGroups] = {};
-  take_bits(panel + areas.low + index * 64 * traits.low_bits, lane, traits.low_bits, 0, groups);
-  if (traits.high_bits) {
-    take_bits(panel + areas.high + index * 64 * traits.high_bits, lane, traits.high_bits,
-              traits.low_bits, groups);
-  }
+  take_bits(from.low, lane, traits.low_bits, 0, groups);
+  if (traits.high_bits) take_bits(from.high, lane, traits.high_bits, traits.low_bits, groups);
   uint8_t codes[kBlock];
   std::memcpy(codes, groups, sizeof codes);
   for (int column = 0; column < kBlock; ++column) {
-    const int step = column / traits.step_columns;
-    const Affine affine = affine_of(type, panel, areas, index, step, lane);
+    const Affine affine = affine_of(type, from, column / traits.step_columns, lane);
     const int code = is_nonlinear(type) ? kNonlinear[codes[column]] : codes[column];
     const float value = float(code - traits.zero) * affine.step;
     out[column] = traits.has_offset() ? value + affine.offset : value;
@@ -163,13 +168,18 @@ void unpack_block(WeightType type, const uint8_t* panel, const PanelAreas& areas
 }  // namespace
 
 size_t packed_panel_bytes(WeightType type, int columns) {
-  return (panel_areas(type, columns).end + 63) / 64 * 64;
+  const WeightTraits traits = traits_of(type);
+  size_t bytes = size_t(columns) * kPanelRows * traits.file_bytes;
+  if (!traits.is_float()) {
+    const int blocks = columns / kBlock;
+    bytes = blocks / kUnitBlocks * unit_bytes(type) + unit_areas(type, blocks % kUnitBlocks).end;
+  }
+  return (bytes + 63) / 64 * 64;
 }
 
 void pack_panels(WeightType type, int rows, int columns, const uint8_t* source, int first_panel,
                  int num_panels, uint8_t* destination) {
   const WeightTraits traits = traits_of(type);
-  const PanelAreas areas = panel_areas(type, columns);
   const size_t panel_bytes = packed_panel_bytes(type, columns);
   const size_t row_bytes = size_t(columns) / traits.file_columns * traits.file_bytes;
   for (int p = first_panel; p < first_panel + num_panels; ++p, destination += panel_bytes) {
@@ -180,7 +190,7 @@ void pack_panels(WeightType type, int rows, int columns, const uint8_t* source, 
       if (traits.is_float()) {
         pack_float_row(traits.file_bytes, columns, row, lane, destination);
       } else {
-        pack_quantised_row(type, columns, row, lane, areas, destination);
+        pack_quantised_row(type, columns, row, lane, destination);
       }
     }
   }
@@ -192,9 +202,9 @@ void unpack_row(const PackedMatrix& matrix, int row, float* out) {
   if (traits_of(matrix.type).is_float()) {
     return unpack_float_row(matrix.type, matrix.columns, panel, lane, out);
   }
-  const PanelAreas areas = panel_areas(matrix.type, matrix.columns);
-  for (int index = 0; index < matrix.columns / kBlock; ++index) {
-    unpack_block(matrix.type, panel, areas, index, lane, out + index * kBlock);
+  for (int block = 0; block < matrix.columns / kBlock; ++block) {
+    unpack_block(matrix.type, parts_of(matrix.type, matrix.columns, panel, block), lane,
+                 out + block * kBlock);
   }
 }
 

@@ -103,14 +103,13 @@ inline void put_totals(const float* totals, int num_rows, int lanes, float* out,
 }
 
 template <class Dot>
-using Widen = void (*)(const uint8_t* panel, const PanelAreas& areas, int first_block,
-                       int num_blocks, Chunk<Dot>& chunk);
+using Widen = void (*)(const uint8_t* unit, int num_blocks, Chunk<Dot>& chunk);
 
 template <class Dot>
 struct Panel {
   Widen<Dot> widen;
+  size_t unit_bytes;
   const uint8_t* data;
-  PanelAreas areas;
   int columns;
   int zero_bits;
 };
@@ -122,9 +121,10 @@ template <class Dot, int kSteps, bool kOffset>
   Chunk<Dot> chunk;
   const int blocks = panel.columns / kBlock;
   std::memset(totals, 0, size_t(num_rows) * kPanelRows * sizeof(float));
-  for (int block = 0; block < blocks; block += kChunkBlocks) {
+  const uint8_t* unit = panel.data;
+  for (int block = 0; block < blocks; block += kChunkBlocks, unit += panel.unit_bytes) {
     const int count = blocks - block < kChunkBlocks ? blocks - block : kChunkBlocks;
-    panel.widen(panel.data, panel.areas, block, count, chunk);
+    panel.widen(unit, count, chunk);
     tiles<Dot, kSteps, kOffset, Dot::kMostRows>(chunk, count, panel.zero_bits,
                                                 rows + block * Dot::kBlockBytes, stride, num_rows,
                                                 totals);
@@ -137,7 +137,7 @@ void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const
   constexpr WeightTraits kTraits = traits_of(kType);
   static_assert(kTraits.has_offset() == (kTraits.zero == 0));
   using Dot = DotFor<code_bits(kType), kPlaneCount>;
-  Panel<Dot> panel{widen<kType, Dot>, nullptr, panel_areas(kType, matrix.columns), matrix.columns,
+  Panel<Dot> panel{widen<kType, Dot>, unit_bytes(kType), nullptr, matrix.columns,
                    std::countr_zero(unsigned(kTraits.zero))};
   const size_t place = Dot::place(activation_areas(in.columns, in.planes, in.forms));
   const uint8_t* rows = in.data + size_t(first_row) * in.row_bytes + place;

@@ -112,9 +112,10 @@ void multiply_panel(const Panel<ByteDot<kPlaneCount>>& panel, const uint8_t* row
   Chunk<Dot> chunk;
   const int blocks = panel.columns / kBlock;
   std::memset(totals, 0, size_t(num_rows) * kPanelRows * sizeof(float));
-  for (int block = 0; block < blocks; block += product::kChunkBlocks) {
+  const uint8_t* unit = panel.data;
+  for (int block = 0; block < blocks; block += product::kChunkBlocks, unit += panel.unit_bytes) {
     const int count = std::min(blocks - block, product::kChunkBlocks);
-    panel.widen(panel.data, panel.areas, block, count, chunk);
+    panel.widen(unit, count, chunk);
     for (int row = 0; row < num_rows; row += kTileRows) {
       multiply_chunk<kPlaneCount, kOffset>(
           chunk, count, panel.zero_bits, rows + row * stride + block * Dot::kBlockBytes, stride,

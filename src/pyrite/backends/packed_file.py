@@ -7,12 +7,14 @@ A reader knows what has to be there, so everything before the data is compared b
 the data by its sums: damage would otherwise give wrong answers for ever. A file whose sums were
 right is sealed by its time of writing, and is not summed again until something writes to it. Data
 starts at a multiple of 4096, each matrix at a multiple of 64. A file is written under a temporary
-name, flushed to the disk, then renamed, so that the final name always holds a whole file. What the
-packed bytes mean is unknown here.
+name, flushed to the disk, then renamed, so that the final name always holds a whole file. It is
+written and mapped in a way that lets the system use huge pages: reading weights through small ones
+takes half as long again. What the packed bytes mean is unknown here.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import json
 import mmap
@@ -22,6 +24,7 @@ import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -32,10 +35,11 @@ from pyrite._native.program import populate
 Bytes = NDArray[np.uint8]
 
 MAGIC = b"PYRPACK\n"
-VERSION = 2  # of this layout of the file; grows with any change to it
+VERSION = 3  # of this layout of the file; grows with any change to it
 HEADER = struct.Struct("<8sII32s")
 ALIGNMENT = 64  # bytes, of a matrix
 DATA_ALIGNMENT = 4096  # bytes, of the first one
+PIECE_BYTES = 2 << 20  # written at a time: a huge page
 TEMPORARY = ".partial"
 SEAL_NS = 978_307_200 * 10**9  # the time of writing, since 1970, of a file whose sums were right
 
@@ -96,9 +100,7 @@ def write_packed(path: Path, contents: Contents, slabs: Iterable[Bytes]) -> None
         with os.fdopen(handle, "wb", buffering=0):
             fcntl.flock(handle, fcntl.LOCK_EX)  # until it is closed: see is_abandoned
             os.posix_fallocate(handle, 0, file_bytes(contents))
-            _write_all(handle, np.frombuffer(head, np.uint8))
-            for slab in slabs:
-                _write_all(handle, slab)
+            _write_pieces(handle, chain([np.frombuffer(head, np.uint8)], slabs))
             _write_all(handle, _sums_of_file(handle, contents).view(np.uint8))
             os.fsync(handle)
         os.replace(name, path)
@@ -119,6 +121,7 @@ def map_packed(path: Path, contents: Contents) -> Mapping[str, Bytes] | None:
         if status.st_size != file_bytes(contents) or file.read(len(head)) != head:
             return None
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    ask_for_huge_pages(mapped)
     mapped.madvise(mmap.MADV_WILLNEED)
     whole = np.frombuffer(mapped, np.uint8)
     data, kept = np.split(whole[len(head) :], [data_bytes(contents.entries)])
@@ -161,6 +164,12 @@ def file_bytes(contents: Contents) -> int:
     return len(head_of(contents)) + data_bytes(contents.entries) + 8 * len(contents.entries)
 
 
+def ask_for_huge_pages(memory: mmap.mmap) -> None:
+    """A hint, of no account to a system or a file system that has none."""
+    with contextlib.suppress(OSError, AttributeError):
+        memory.madvise(mmap.MADV_HUGEPAGE)
+
+
 def align(size: int, to: int) -> int:
     return -(-size // to) * to
 
@@ -172,6 +181,25 @@ def _sums_of_file(handle: int, contents: Contents) -> NDArray[np.uint64]:
         found = sums(data, contents.entries)
         del data  # the map can only be closed when nothing looks at it
     return found
+
+
+def _write_pieces(handle: int, parts: Iterable[Bytes]) -> None:
+    """All parts, one after the other, in writes that start at multiples of `PIECE_BYTES`.
+
+    Then the system's cache can hold each piece in one huge page.
+    """
+    piece = np.empty(PIECE_BYTES, np.uint8)
+    filled = 0
+    for part in parts:
+        left = part
+        while len(left):
+            taken = min(len(left), PIECE_BYTES - filled)
+            piece[filled : filled + taken] = left[:taken]
+            filled, left = filled + taken, left[taken:]
+            if filled == PIECE_BYTES:
+                _write_all(handle, piece)
+                filled = 0
+    _write_all(handle, piece[:filled])
 
 
 def _write_all(handle: int, slab: Bytes) -> None:

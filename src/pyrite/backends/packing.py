@@ -29,6 +29,7 @@ from pyrite.backends.packed_file import (
     TEMPORARY,
     Contents,
     align,
+    ask_for_huge_pages,
     data_bytes,
     is_abandoned,
     lay_out,
@@ -137,7 +138,9 @@ def _same_start(tensor: Tensor, data: Bytes) -> bool:
 def _in_memory(
     tensors: Sequence[Tensor], contents: Contents, num_threads: int
 ) -> Mapping[str, Bytes]:
-    data = np.frombuffer(mmap.mmap(-1, max(1, data_bytes(contents.entries))), np.uint8)
+    memory = mmap.mmap(-1, max(1, data_bytes(contents.entries)), flags=mmap.MAP_PRIVATE)
+    ask_for_huge_pages(memory)
+    data = np.frombuffer(memory, np.uint8)
     offset = 0
     for slab in _slabs(tensors, num_threads):
         data[offset : offset + len(slab)] = slab
