@@ -11,6 +11,7 @@
     |   |-- ContextLengthError  more tokens than the context holds
     |   `-- TemplateError       the chat template refused the messages, or is itself at fault
     |-- FetchError              a download that failed, or whose checksum differs
+    |   `-- FolderError         the folder that it goes to cannot be written to
     |-- CapacityError           not enough memory or disk: what is needed and what is there
     `-- BackendError            this machine cannot run what was asked of it, or a run failed
 
@@ -96,6 +97,10 @@ class TemplateError(RequestError):
 
 class FetchError(PyriteError):
     exit_code = 5
+
+
+class FolderError(FetchError):
+    exit_code = 1
 
 
 class CapacityError(PyriteError):

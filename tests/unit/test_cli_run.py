@@ -450,6 +450,7 @@ def test_limits(capsys: pytest.CaptureFixture[str]) -> None:
 def test_doctor(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
     findings = json.loads(output(capsys, "doctor", tiny, "--json"))
     states = {one["name"]: one["state"] for one in findings}
+    assert states.pop("checksum") == "skipped", "nobody knows what this file should be"
     assert set(states.values()) == {"ok"}
     assert {"instructions", "threads", "tensors", "template", "numbers"} <= states.keys()
 

@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from pyrite.cli.main import main
+from pyrite.formats import hub
+from pyrite.formats.packages import Packaged
+from pyrite.llm import load
 
 
 @pytest.fixture
@@ -33,6 +39,50 @@ def test_list_and_remove(kept: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert main(["rm", "tiny.gguf"]) == 0
     assert not kept.exists()
     assert main(["rm", "tiny.gguf"]) == 4
+
+
+def test_packed_weights_go_with_their_model(
+    kept: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copy(kept, kept.with_name("other.gguf"))
+    for name in ("tiny.gguf", "other.gguf"):
+        load(name).close()
+    assert len(list((tmp_path / "packed").glob("*.bin"))) == 2
+    assert main(["rm", "tiny.gguf"]) == 0
+    (left,) = (tmp_path / "packed").glob("*.bin")
+    kept.with_name("other.gguf").write_bytes(b"no model any more")
+    assert main(["rm", "other.gguf"]) == 0
+    assert left.exists(), "whose it was cannot be told"
+
+
+def test_doctor_knows_what_was_fetched(
+    kept: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    digest = hashlib.sha256(kept.read_bytes()).hexdigest()
+    model = Packaged("tiny.gguf", kept.stat().st_size, digest, ())
+    monkeypatch.setattr(hub, "PACKAGED", {"tiny": model})
+    assert main(["doctor", str(kept)]) == 0
+    assert re.search(r"ok +checksum +SHA-256 of 1 file: as it was", capsys.readouterr().out)
+    monkeypatch.setattr(hub, "PACKAGED", {"tiny": replace(model, sha256="0" * 64)})
+    assert main(["doctor", str(kept)]) == 1
+    assert re.search(r"fault +checksum +tiny.gguf: not what was fetched", capsys.readouterr().out)
+
+
+@pytest.mark.parametrize("arguments", [["pull", "smollm2"], ["run", "smollm2", "hi"]])
+def test_a_folder_that_cannot_be_written_to(
+    arguments: list[str],
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (tmp_path / "file").touch()
+    monkeypatch.setenv("PYRITE_HOME", str(tmp_path / "file" / "home"))
+    monkeypatch.setattr("pyrite.cli.run.whole_prompt", lambda given, terminal: given)
+    assert main(arguments) == 1
+    shown = capsys.readouterr().err
+    assert re.search(r"error: SmolLM2.*could not be written to .*/file/home/models: Not a", shown)
+    assert shown.count("\n") == 1
+    assert "PYRITE_HOME" in shown
 
 
 def test_a_kept_model_is_found_by_its_name(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -251,8 +251,30 @@ def test_all_parts_are_fetched_listed_and_removed(fake_hub, home):
     hub.resolve("some/tiny:Q8_0")
     assert hub.remove("some/tiny:BF16") == 11
     assert [model.name for model in hub.installed()] == ["some/tiny:Q8_0"]
-    assert hub.remove("some/tiny") == 5
+    checksums = (home / "hub" / "some" / "tiny" / ".sha256").stat().st_size
+    assert hub.remove("some/tiny") == 5 + checksums
     assert hub.installed() == []
+
+
+def test_pull_mends_what_came_from_a_repository(fake_hub, home):
+    path = hub.pull("some/tiny")
+    known = hub.known_checksums(path)
+    assert known == {path: sha256(b"four")}
+    path.write_bytes(b"fouz")
+    assert hub.resolve("some/tiny") == path
+    assert path.read_bytes() == b"fouz", "nobody looks at it where it is only used"
+    assert hub.pull("some/tiny") == path
+    assert path.read_bytes() == b"four"
+
+
+def test_checksums_are_known_of_what_was_fetched_alone(fake_hub, index, home, tmp_path):
+    parts = hub.resolve("some/tiny:BF16")
+    assert sorted(hub.known_checksums(parts).values()) == sorted(map(sha256, (b"first", b"second")))
+    packaged = hub.resolve("two")
+    assert hub.known_checksums(packaged) == {packaged: sha256(MODEL)}
+    other = tmp_path / "two.gguf"
+    other.write_bytes(MODEL)
+    assert hub.known_checksums(other) == {}
 
 
 def test_repository_resumes(fake_hub, home):
@@ -274,7 +296,7 @@ def test_repository_of_safetensors(fake_hub, home, golden):
     files |= {"pytorch_model.bin": b"pickle", "tokenizer.json": b"{}", "onnx/model.onnx": b"x"}
     add_repository(fake_hub, "some/folder", files)
     path = hub.resolve("some/folder")
-    assert {item.name for item in path.iterdir()} - {".locks", ".chosen"} == {
+    assert {item.name for item in path.iterdir()} - {".locks", ".chosen", ".sha256"} == {
         *names,
         "model-00001-of-00002.safetensors",
         "model-00002-of-00002.safetensors",

@@ -67,10 +67,17 @@ def packed_weights(
 ) -> Mapping[str, PackedMatrix]:
     """Matrices by name, out of `files`. `cache` is Pyrite's folder, None for memory only."""
     contents = contents_of(tensors, files)
-    data = None if cache is None else _from_cache(tensors, contents, cache / "packed", num_threads)
+    data = None
+    if cache is not None:
+        data = _from_cache(tensors, contents, kept_path(contents, cache), num_threads)
     if data is None:
         data = _in_memory(tensors, contents, num_threads)
     return {t.name: PackedMatrix(t.type, *_matrix(t), data[t.name]) for t in tensors}
+
+
+def kept_path(contents: Contents, cache: Path) -> Path:
+    """Where the packed matrices are kept, or would be."""
+    return cache / "packed" / f"{contents.fingerprint.hex()[:32]}.bin"
 
 
 def contents_of(tensors: Sequence[Tensor], files: Sequence[Path] = ()) -> Contents:
@@ -93,17 +100,16 @@ def fingerprint(tensors: Sequence[Tensor], files: Sequence[Path] = ()) -> bytes:
 
 
 def _from_cache(
-    tensors: Sequence[Tensor], contents: Contents, folder: Path, num_threads: int
+    tensors: Sequence[Tensor], contents: Contents, path: Path, num_threads: int
 ) -> Mapping[str, Bytes] | None:
-    path = folder / f"{contents.fingerprint.hex()[:32]}.bin"
     try:
         data = _mapped(path, tensors, contents)
         if data is None:
             write_packed(path, contents, _slabs(tensors, num_threads))
-            clean(folder, keep=path)
+            clean(path.parent, keep=path)
             data = _mapped(path, tensors, contents)
     except OSError as error:
-        log.warning("packed weights are not kept: %s: %s", folder, error.strerror or error)
+        log.warning("packed weights are not kept: %s: %s", path.parent, error.strerror or error)
         return None
     assert data is not None, path
     return data

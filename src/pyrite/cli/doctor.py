@@ -66,8 +66,9 @@ def examine(options: argparse.Namespace) -> Iterator[Finding]:
 
 def examine_model(path: Path, threads: int | None) -> Iterator[Finding]:
     """A file that cannot be opened is one finding; nothing else can be said of it then."""
-    from pyrite.cli.model_checkup import ModelChecks
+    from pyrite.cli.model_checkup import ModelChecks, checksum
 
+    yield found("checksum", lambda: checksum(path))
     try:
         checks = ModelChecks(path, threads)
     except PyriteError as error:

@@ -146,6 +146,20 @@ class ModelChecks:
         return "" if token_id is None else self._tokenizer().token_text(token_id)
 
 
+def checksum(path: Path) -> str:
+    """Whether the files are the ones that were fetched."""
+    from pyrite.formats.fetch import sha256_of
+    from pyrite.formats.hub import known_checksums
+
+    known = known_checksums(path)
+    if not known:
+        raise Skip("none is known: the file was not fetched by Pyrite")
+    wrong = [file.name for file, digest in known.items() if sha256_of(file) != digest]
+    if wrong:
+        raise Fault(f"{', '.join(wrong)}: not what was fetched; `pyrite pull` fetches it again")
+    return f"SHA-256 of {len(known)} file{'s' if len(known) > 1 else ''}: as it was fetched"
+
+
 def finite(tensor: Tensor) -> bool:
     """Looks at some rows at a time: a tensor as float32 may be large."""
     rows = tensor.shape[0] if len(tensor.shape) > 1 else 1

@@ -23,7 +23,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from pyrite.errors import CapacityError, FetchError
+from pyrite.errors import CapacityError, FetchError, FolderError
 
 Progress = Callable[[int, int], None]  # bytes done, bytes in all (0 when nobody said)
 
@@ -49,7 +49,6 @@ class Source:
 
 def fetch(source: Source, target: Path, progress: Progress | None = None) -> None:
     """Puts the file at `target`, unless it is there. Raises FetchError, CapacityError."""
-    target.parent.mkdir(parents=True, exist_ok=True)
     with locked(target):
         if target.is_file():
             return
@@ -73,27 +72,38 @@ def partial_path(target: Path) -> Path:
 
 @contextmanager
 def locked(target: Path) -> Iterator[None]:
-    """Only one process at a time works on `target`. The lock file stays: removing it would race."""
+    """Only one process at a time works on `target`, whose folder is made where it is missing. The
+    lock file stays: removing it would race. Raises FolderError, CapacityError."""
     folder = target.parent / ".locks"
-    folder.mkdir(parents=True, exist_ok=True)
-    with (folder / f"{target.name}.lock").open("w") as file:
+    with disk_errors(target.name, target.parent):
+        folder.mkdir(parents=True, exist_ok=True)
+        file = (folder / f"{target.name}.lock").open("w")
+    with file:
         fcntl.flock(file, fcntl.LOCK_EX)
         yield
 
 
 @contextmanager
 def disk_errors(name: str, folder: Path) -> Iterator[None]:
-    """A full disk becomes a CapacityError, another failure to write a FetchError."""
+    """A full disk becomes a CapacityError, another failure to write a FolderError."""
     try:
         yield
     except OSError as error:
         if error.errno in FULL:
-            free = shutil.disk_usage(folder).free
+            free = shutil.disk_usage(existing(folder)).free
             raise CapacityError(
                 f"the disk is full: {name} could not be written, {free} bytes are free in {folder}",
                 hint="free some space and run the same again: it goes on where it stopped",
             ) from None
-        raise FetchError(f"{name} could not be written to {folder}: {error.strerror}") from None
+        raise FolderError(
+            f"{name} could not be written to {folder}: {error.strerror}",
+            hint="set PYRITE_HOME to a folder that can be written to",
+        ) from None
+
+
+def existing(folder: Path) -> Path:
+    """The folder, or the nearest one above it that is there."""
+    return next(place for place in (folder, *folder.parents) if place.exists())
 
 
 def part_of(progress: Progress | None, start: int, total: int) -> Progress | None:

@@ -63,13 +63,32 @@ def pull(name: str, progress: Progress | None = None) -> Path:
         _remove_damaged(model)
         return _packaged(model, progress)
     if _is_repository(name) and not Path(name).exists():
-        return _fetch_choice(name, progress)
+        return _fetch_choice(name, progress, check=True)
     raise _not_found(name)
 
 
 def installed() -> list[InstalledModel]:
     """Models in the cache, by name."""
     return sorted(_installed(), key=lambda model: model.name)
+
+
+def kept_paths(name: str) -> list[Path]:
+    """The models that `remove` would remove: one, or all of a repository that is named alone."""
+    return [one.path for one in _installed() if name in (one.name, one.name.partition(":")[0])]
+
+
+def known_checksums(model: Path) -> dict[Path, str]:
+    """SHA-256 of those of a model's files of which it is known: of fetched ones."""
+    from pyrite.formats.checksums import read_checksums
+
+    home, place = models_home().resolve(), model.resolve()
+    known = {home / one.file_name: one.sha256 for one in PACKAGED.values()}
+    if place.is_relative_to(home / "hub"):
+        repository = home.joinpath(*place.relative_to(home).parts[:3])
+        kept = read_checksums(repository)
+        known |= {repository / name: digest for name, digest in kept.items()}
+    files = _parts(place) if place.is_file() else list(place.rglob("*"))
+    return {path: known[path] for path in files if path in known}
 
 
 def remove(name: str) -> int:
@@ -144,13 +163,16 @@ def _local_choice(name: str) -> Path | None:
         return None
 
 
-def _fetch_choice(name: str, progress: Progress | None) -> Path:
-    from pyrite.formats.repository import fetch_files, list_repository
+def _fetch_choice(name: str, progress: Progress | None, *, check: bool = False) -> Path:
+    """`check`: files that are here already are fetched again where they are damaged."""
+    from pyrite.formats.repository import fetch_files, list_repository, remove_damaged
 
     repository, choice = _split(name)
     folder = _repository_folder(name)
     remote = list_repository(repository)
     paths = choose_files((file.path for file in remote.files), choice, repository)
+    if check:
+        remove_damaged(remote, paths, folder)
     targets = fetch_files(remote, paths, folder, progress)
     is_folder = paths[-1] == "config.json"
     if choice is None:

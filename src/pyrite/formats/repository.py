@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from pyrite.errors import FetchError, ModelNotFoundError, PyriteError
+from pyrite.formats.checksums import keep_checksums
 from pyrite.formats.fetch import (
     OFFLINE,
     Progress,
@@ -22,6 +23,7 @@ from pyrite.formats.fetch import (
     fetch,
     part_of,
     require_space,
+    sha256_of,
 )
 
 
@@ -91,7 +93,17 @@ def fetch_files(
         source = _source(repository, known[path])
         fetch(source, targets[path], part_of(progress, done, total))
         done += known[path].size or 0
+    keep_checksums(folder, {path: digest for path in paths if (digest := known[path].sha256)})
     return list(targets.values())
+
+
+def remove_damaged(repository: RemoteRepository, paths: Sequence[str], folder: Path) -> None:
+    """Of files that are here, those that are not what the repository holds."""
+    known = {file.path: file.sha256 for file in repository.files}
+    for path in paths:
+        target = _inside(folder, path)
+        if known[path] and target.is_file() and sha256_of(target) != known[path]:
+            target.unlink()
 
 
 def _remote_file(sibling: Any) -> RemoteFile:
