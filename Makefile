@@ -61,7 +61,8 @@ soak: $(VENV)/.dev
 
 # Figures of the README; with the peer beside ours once `make bench-peers` has built it.
 bench: $(VENV)/.dev
-	$(BIN)/python benchmarks/headline.py
+	$(BIN)/python benchmarks/compare.py
+	$(BIN)/python benchmarks/quality.py smollm2 gemma3:270m
 
 bench-peers: $(VENV)/.dev
 	$(BIN)/python benchmarks/peers.py install

@@ -2,8 +2,8 @@
 
 Weights are random blocks of the wanted type, scaled so that activations stay near one and logits
 are finite; the tokenizer is a byte-level BPE of the real size with made-up merges. The mix of types
-is the one that llama.cpp's quantiser chooses, so that other engines load and time the same bytes.
-Nothing here makes a model that says anything.
+is the one that llama.cpp's quantiser chooses, so that other engines load and time the same bytes; a
+"pure" model has all its matrices in one type. Nothing here makes a model that says anything.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyrite.config import cache_home
+from pyrite.formats import hub
 from pyrite.formats.gguf_writer import TensorSpec, write_gguf
 from pyrite.quant.formats import FORMATS
 
@@ -42,8 +43,47 @@ SHAPES = {
     "qwen2-0.1b": Shape(768, 12, 6, 2, 2048, 32768),
     "qwen2-tiny": Shape(256, 2, 2, 1, 512, 2048),
 }
-MIXES = {"Q4_0": 2, "Q8_0": 7, "Q4_K_M": 15}  # name -> general.file_type
+
+
+@dataclass(frozen=True, slots=True)
+class Mix:
+    """Types of matrices; `wide`: of those that get more bits in some layers."""
+
+    file_type: int  # general.file_type
+    plain: str
+    wide: str
+    table: str
+
+
+# Numbers of general.file_type for matrices of one type.
+FILE_TYPES = {
+    "F32": 0,
+    "F16": 1,
+    "Q4_0": 2,
+    "Q4_1": 3,
+    "Q8_0": 7,
+    "Q5_0": 8,
+    "Q5_1": 9,
+    "Q2_K": 10,
+    "Q3_K": 11,
+    "Q4_K": 14,
+    "Q5_K": 16,
+    "Q6_K": 18,
+    "IQ4_NL": 25,
+    "IQ4_XS": 30,
+    "BF16": 32,
+}
+MIXES = {
+    "Q4_0": Mix(2, "Q4_0", "Q4_0", "Q6_K"),
+    "Q8_0": Mix(7, "Q8_0", "Q8_0", "Q8_0"),
+    "Q4_K_M": Mix(15, "Q4_K", "Q6_K", "Q6_K"),
+    **{f"pure-{kind}": Mix(number, kind, kind, kind) for kind, number in FILE_TYPES.items()},
+}
 NUM_SPECIAL = 3
+# Models by the names that benchmarks take.
+REAL = ("smollm2", "gemma3:270m")
+RANDOM = {f"1.5b-{mix.lower()}": ("qwen2-1.5b", mix) for mix in ("Q4_0", "Q4_K_M", "Q8_0")}
+TYPES = {f"0.1b-{kind.lower()}": ("qwen2-0.1b", f"pure-{kind}") for kind in FILE_TYPES}
 
 CHAT_TEMPLATE = (
     "{% for message in messages %}<|im_start|>{{ message.role }}\n{{ message.content }}<|im_end|>\n"
@@ -51,13 +91,21 @@ CHAT_TEMPLATE = (
 )
 
 # type -> (bytes where float16 scales stand, and for each: standard deviation of a value whose other
-# bytes are random, divided by that scale). Q4_K's second scale, of the minima, centres the values:
-# scale * 31.5 * 7.5 = scale of the minima * 31.5.
+# bytes are random, divided by that scale). A second scale centres the values: 31.5 is the mean of
+# scales of 6 bits, 7.5 of 4 bits, and so on; a minimum that is added is negative.
 SCALES: dict[str, tuple[tuple[int, float], ...]] = {
     "Q4_0": ((0, 4.61),),
+    "Q4_1": ((0, 4.61), (2, -4.61 / 7.5)),
+    "Q5_0": ((0, 9.23),),
+    "Q5_1": ((0, 9.23), (2, -9.23 / 15.5)),
     "Q8_0": ((0, 73.9),),
+    "Q2_K": ((80, 13.9), (82, 13.9 / 1.5)),
+    "Q3_K": ((108, 43.3),),
     "Q4_K": ((0, 258.0), (2, 258.0 / 7.5)),
+    "Q5_K": ((0, 527.0), (2, 527.0 / 15.5)),
     "Q6_K": ((208, 1365.0),),
+    "IQ4_NL": ((0, 67.2),),
+    "IQ4_XS": ((0, 1246.0),),
 }
 
 
@@ -65,6 +113,8 @@ def random_blocks(
     rng: np.random.Generator, kind: str, shape: tuple[int, ...], deviation: float
 ) -> NDArray[np.uint8]:
     """Bytes of a tensor whose values have about this standard deviation and mean 0. (bytes,)"""
+    if kind not in SCALES:
+        return random_floats(rng, kind, shape, deviation)
     row = FORMATS[kind]
     count = int(np.prod(shape)) // row.block_columns
     blocks = np.frombuffer(rng.bytes(count * row.block_bytes), np.uint8)
@@ -76,6 +126,15 @@ def random_blocks(
     return blocks.reshape(-1)
 
 
+def random_floats(
+    rng: np.random.Generator, kind: str, shape: tuple[int, ...], deviation: float
+) -> NDArray[np.uint8]:
+    values = rng.standard_normal(shape, np.float32) * np.float32(deviation)
+    if kind == "BF16":
+        return (values.view(np.uint32) >> 16).astype(np.uint16).view(np.uint8)
+    return values.astype(np.float16 if kind == "F16" else np.float32).view(np.uint8)
+
+
 def more_bits(layer: int, layers: int) -> bool:
     """Whether Q4_K_M gives this layer's value and down projections six bits."""
     first = layers // 8
@@ -84,15 +143,14 @@ def more_bits(layer: int, layers: int) -> bool:
 
 def tensor_specs(shape: Shape, mix: str) -> list[TensorSpec]:
     """All tensors with their types, in the order of a converted file."""
-    plain = "Q4_K" if mix == "Q4_K_M" else mix
-    table = "Q8_0" if mix == "Q8_0" else "Q6_K"
+    types = MIXES[mix]
     specs = [
-        TensorSpec("token_embd.weight", table, (shape.vocabulary, shape.hidden)),
+        TensorSpec("token_embd.weight", types.table, (shape.vocabulary, shape.hidden)),
         TensorSpec("output_norm.weight", "F32", (shape.hidden,)),
     ]
     for layer in range(shape.layers):
-        wide = "Q6_K" if mix == "Q4_K_M" and more_bits(layer, shape.layers) else plain
-        specs += _layer_specs(shape, layer, plain, wide)
+        wide = types.wide if more_bits(layer, shape.layers) else types.plain
+        specs += _layer_specs(shape, layer, types.plain, wide)
     return specs
 
 
@@ -150,7 +208,7 @@ def metadata(name: str, shape: Shape, mix: str, seed: int) -> dict[str, Any]:
     return {
         "general.architecture": "qwen2",
         "general.name": f"Random {name}",
-        "general.file_type": MIXES[mix],
+        "general.file_type": MIXES[mix].file_type,
         "general.quantization_version": 2,
         "qwen2.block_count": shape.layers,
         "qwen2.context_length": shape.context,
@@ -179,7 +237,7 @@ def write_model(path: Path, name: str, mix: str, seed: int = 1) -> None:
     rng = np.random.default_rng(seed)
 
     def values(tensor: TensorSpec) -> NDArray[np.uint8]:
-        if tensor.type == "F32":
+        if len(tensor.shape) == 1:
             centre = 0.0 if tensor.name.endswith("bias") else 1.0
             return rng.normal(centre, 0.1, tensor.shape).astype(np.float32).view(np.uint8)
         table = tensor.name.startswith("token_embd")
@@ -198,6 +256,14 @@ def random_model(name: str, mix: str) -> Path:
     if not path.is_file():
         write_model(path, name, mix)
     return path
+
+
+def model_path(name: str | Path) -> Path:
+    """A path as it is; a model by its name, made or fetched when it is not there yet."""
+    known = RANDOM | TYPES
+    if str(name) in known:
+        return random_model(*known[str(name)])
+    return hub.resolve(str(name)) if str(name) in REAL else Path(name)
 
 
 def main() -> int:

@@ -24,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 import peers
+from models import model_path
 
 GOLDEN = Path(__file__).resolve().parent.parent / "tests" / "golden" / "real"
 
@@ -165,7 +166,7 @@ def theirs(binary: Path, path: Path, threads: int) -> Answers:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("models", nargs="+", type=Path)
+    parser.add_argument("models", nargs="+", type=model_path, help="paths, or names of models.py")
     parser.add_argument(
         "--llama-server",
         type=Path,

@@ -9,8 +9,8 @@ whole row are near their worst); with them they are the model's own after a few 
 
 from __future__ import annotations
 
+import argparse
 import statistics
-import sys
 import time
 
 import numpy as np
@@ -58,7 +58,10 @@ def model_logits(name: str) -> NDArray[np.float32]:
 
 
 def main() -> None:
-    rows = [model_logits(name) for name in sys.argv[1:]] or [random_logits(n) for n in SIZES]
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("models", nargs="*", help="default: random logits of several sizes")
+    options = parser.parse_args()
+    rows = [model_logits(name) for name in options.models] or [random_logits(n) for n in SIZES]
     print("| microseconds a token | " + " | ".join(str(row.shape[1]) for row in rows) + " |")
     print("|---|" + "---|" * len(rows))
     for name, params in SETTINGS.items():

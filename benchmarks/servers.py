@@ -19,6 +19,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from engines import DRIVERS, torch_limits
+
 START_SECONDS = 300
 END_SECONDS = 15
 
@@ -76,18 +78,10 @@ def vllm(program: Path, folder: Path, *, threads: int, context: int, dtype: str)
 
 
 def transformers(python: Path, folder: Path, *, threads: int, dtype: str) -> Command:
-    script = Path(__file__).with_name("transformers_server.py")
-    # -P: beside the script lies kernels.py, which transformers would take for a package it wants
-    words = [str(python), "-P", str(script), str(folder), "--port", "{port}"]
+    script = DRIVERS / "transformers_server.py"
+    words = [str(python), str(script), str(folder), "--port", "{port}"]
     words += ["--threads", str(threads), "--dtype", dtype]
     return Command("transformers", words, torch_limits())
-
-
-def torch_limits() -> dict[str, str]:
-    """Keeps torch to the instructions that PYRITE_ISA names for us, so that like meets like."""
-    if os.environ.get("PYRITE_ISA") != "avx2":
-        return {}
-    return {"ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2"}
 
 
 @contextmanager

@@ -15,7 +15,6 @@ import argparse
 import json
 import math
 import os
-import platform
 import shlex
 import statistics
 import subprocess
@@ -28,7 +27,7 @@ import peers
 import pyrite
 import servers
 from processes import sample
-from speed import processor
+from pyrite.cli.machine import machine_line
 
 
 @dataclass(frozen=True)
@@ -148,9 +147,9 @@ def commands(options: argparse.Namespace) -> list[servers.Command]:
 
 
 def describe(options: argparse.Namespace, found: list[servers.Command]) -> None:
-    print(f"machine: {processor()}, {os.cpu_count()} processors; {platform.platform()}")
+    print(f"machine: {machine_line()}")
     isa = os.environ.get("PYRITE_ISA", "chosen at run time")
-    print(f"PYRITE_ISA: {isa}; threads: {options.threads}; load now: {os.getloadavg()[0]:.1f}")
+    print(f"PYRITE_ISA: {isa}; threads: {options.threads}")
     print(f"pyrite {pyrite.__version__} {revision()}")
     for command in found:
         print(f"{command.name} {version(command)}: {shlex.join(command.words)}")

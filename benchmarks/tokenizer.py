@@ -9,6 +9,7 @@ Without texts, the project's own Python sources are encoded.
 
 from __future__ import annotations
 
+import argparse
 import os
 import sys
 import time
@@ -50,11 +51,15 @@ def library(data: TokenizerData) -> Callable[[str], list[int]] | None:
 
 
 def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("model", type=Path, help="a GGUF file")
+    parser.add_argument("texts", nargs="*", type=Path, help="default: our own sources")
+    options = parser.parse_args()
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    data = read_tokenizer(read_gguf(Path(sys.argv[1])).metadata)
+    data = read_tokenizer(read_gguf(options.model).metadata)
     if data is None:
-        sys.exit(f"{sys.argv[1]} holds no tokenizer that is known here")
-    files = [Path(name) for name in sys.argv[2:]] or sorted(SOURCES.rglob("*.py"))
+        sys.exit(f"{options.model} holds no tokenizer that is known here")
+    files = options.texts or sorted(SOURCES.rglob("*.py"))
     text = "".join(file.read_text() for file in files)
     megabytes = len(text.encode()) / 1e6
     made = seconds(lambda: Tokenizer.from_data(data)) * 1e3

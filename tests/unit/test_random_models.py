@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from benchmarks.models import SHAPES, more_bits, tensor_specs, write_model
+from benchmarks.models import MIXES, SHAPES, more_bits, tensor_specs, write_model
 
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.models.registry import build_plan
+from pyrite.quant.formats import EXECUTED
 from pyrite.text.tokenizer import Tokenizer
 from steps import num_pages, sequence_logits
 
 TOKENS = 24
 
 
-@pytest.mark.parametrize("mix", ["Q4_0", "Q8_0", "Q4_K_M"])
+@pytest.mark.parametrize("mix", MIXES)
 def test_logits_are_calm(tmp_path, mix):
     write_model(tmp_path / "m.gguf", "qwen2-tiny", mix)
     checkpoint = open_checkpoint(tmp_path / "m.gguf")
@@ -46,6 +47,10 @@ def test_same_arguments_same_bytes(tmp_path):
     for name in ("one.gguf", "two.gguf"):
         write_model(tmp_path / name, "qwen2-tiny", "Q4_K_M", seed=5)
     assert (tmp_path / "one.gguf").read_bytes() == (tmp_path / "two.gguf").read_bytes()
+
+
+def test_every_executed_type_has_a_random_model():
+    assert {f"pure-{kind}" for kind in EXECUTED} <= set(MIXES)
 
 
 def test_mix_of_types():

@@ -1,6 +1,6 @@
 """Writes a GGUF file as a folder of safetensors in bfloat16, for peers that read no GGUF.
 
-    PEER_PYTHON -P benchmarks/gguf_to_folder.py MODEL.gguf FOLDER
+    PEER_PYTHON benchmarks/drivers/gguf_to_folder.py MODEL.gguf FOLDER
 
 Run in an environment of its own that has torch, transformers, gguf and accelerate. The weights are
 those of the file, dequantised: what a peer then computes with is larger, and not better.

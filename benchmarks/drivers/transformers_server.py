@@ -1,6 +1,6 @@
 """The `transformers` library behind an HTTP server that answers one request after another.
 
-    PEER_PYTHON benchmarks/transformers_server.py FOLDER --port 8100 --threads 2
+    PEER_PYTHON benchmarks/drivers/transformers_server.py FOLDER --port 8100 --threads 2
 
 For comparison only, in an environment of its own that has torch and transformers. It speaks as much
 of OpenAI's chat and text completions as `pyrite bench serve` asks for: greedy, streamed or whole,
