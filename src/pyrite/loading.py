@@ -22,8 +22,8 @@ from pyrite.formats.checkpoint import Checkpoint, Tensor, first_difference, open
 from pyrite.formats.vocabulary import require_tokenizer
 from pyrite.graph.plan import Plan
 from pyrite.kv.pages import pages_for
-from pyrite.memory import available_bytes
-from pyrite.models.estimate import estimate_memory, kv_bytes_per_token, require_memory
+from pyrite.memory import available_bytes, memory_errors
+from pyrite.models.estimate import FLOAT_BYTES, estimate_memory, kv_bytes_per_token, require_memory
 from pyrite.models.registry import build_plan
 from pyrite.sampling.speculate import Guesser, Repetition
 from pyrite.scheduler import Policy
@@ -67,12 +67,17 @@ class Room:
 
 def load_engine(path: Path, settings: Settings) -> Loaded:
     """Raises ModelError, CapacityError or BackendError."""
+    with memory_errors(f"load {path.name}"):
+        return _load_engine(path, settings)
+
+
+def _load_engine(path: Path, settings: Settings) -> Loaded:
     watch = Stopwatch()
     checkpoint = open_checkpoint(path)
     watch.lap("open")
     making = Beside(lambda: own_tokenizer(checkpoint))
     plan = build_plan(checkpoint)
-    room = find_room(plan, checkpoint.tensors, settings, available_bytes())
+    room = find_room(plan, checkpoint.tensors, settings, available_for(plan, settings))
     threads = choose_threads(settings.threads)
     logger.info("threads %s", threads.reason)
     watch.lap("plan")
@@ -190,7 +195,7 @@ def make_guesser(
     context = min(room.context, plan.context_length)
     pages = DRAFT_REQUESTS * pages_for(context)
     own = replace(settings, context=context, kv_pages=pages, kv_bytes=None)
-    draft_room = find_room(plan, draft.tensors, own, available_bytes())
+    draft_room = find_room(plan, draft.tensors, own, available_for(plan, own))
     runner = make_backend(settings, draft.files).prepare(
         plan,
         draft.tensors,
@@ -229,6 +234,12 @@ def make_backend(settings: Settings, files: Sequence[Path]) -> Backend:
     from pyrite.backends.cpu import CpuBackend
 
     return CpuBackend(settings.cache, files)
+
+
+def available_for(plan: Plan, settings: Settings) -> int | None:
+    """Bytes that a model may take. A step may have the logits of every token, and hardly has."""
+    logits = settings.max_batch_tokens * plan.vocabulary * FLOAT_BYTES
+    return available_bytes(reserved=logits)
 
 
 def find_room(

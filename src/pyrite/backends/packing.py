@@ -11,6 +11,7 @@ process alone; a warning says so.
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import logging
 import mmap
@@ -109,6 +110,8 @@ def _from_cache(
             clean(path.parent, keep=path)
             data = _mapped(path, tensors, contents)
     except OSError as error:
+        if error.errno == errno.ENOMEM:  # there is less in memory alone
+            raise
         log.warning("packed weights are not kept: %s: %s", path.parent, error.strerror or error)
         return None
     assert data is not None, path

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import mmap
 import stat
 from pathlib import Path
@@ -9,14 +10,14 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.errors import FormatError, ModelNotFoundError
+from pyrite.errors import CapacityError, FormatError, ModelNotFoundError
 
 
 def map_file(path: Path) -> NDArray[np.uint8]:
     """The whole file, read-only; pages are read when touched. (bytes,)
 
     The view keeps the mapping alive. Raises ModelNotFoundError when there is no such file,
-    FormatError when it cannot be read or holds nothing.
+    FormatError when it cannot be read or holds nothing, CapacityError when there is no room for it.
     """
     try:
         if not stat.S_ISREG(path.stat().st_mode):  # to open a pipe would wait for its writer
@@ -28,5 +29,11 @@ def map_file(path: Path) -> NDArray[np.uint8]:
     except ValueError:
         raise FormatError(f"{path.name}: the file is empty", hint="fetch it again") from None
     except OSError as error:
+        if error.errno == errno.ENOMEM:
+            size = path.stat().st_size
+            raise CapacityError(
+                f"{path} cannot be mapped: no address space is left for {size} bytes",
+                hint="raise the limit on address space (ulimit -v)",
+            ) from None
         raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from None
     return np.frombuffer(mapped, np.uint8)
