@@ -6,6 +6,7 @@
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
 #include <atomic>
@@ -221,12 +222,12 @@ class Executor {
 
   void profile(bool on) { program_.profile(on); }
 
-  std::vector<std::pair<std::string, int64_t>> phase_times() const {
-    std::vector<std::pair<std::string, int64_t>> times;
-    for (size_t i = 0; i < program_.phase_nanoseconds().size(); ++i) {
-      times.emplace_back(program_.labels()[i], program_.phase_nanoseconds()[i]);
+  std::vector<std::tuple<std::string, int64_t, std::vector<int64_t>>> phases() const {
+    std::vector<std::tuple<std::string, int64_t, std::vector<int64_t>>> phases;
+    for (PhaseTime& time : program_.phase_times()) {
+      phases.emplace_back(std::move(time.label), time.spent, std::move(time.idle));
     }
-    return times;
+    return phases;
   }
 
   const char* isa() const { return program_.kernels().isa; }
@@ -420,6 +421,6 @@ void bind_program(nb::module_ module) {
       .def("copy_page", &Executor::copy_page, "source"_a, "target"_a)
       .def("broken_outputs", &Executor::broken_outputs)
       .def("profile", &Executor::profile, "on"_a)
-      .def("phase_times", &Executor::phase_times)
+      .def("phases", &Executor::phases)
       .def_prop_ro("isa", &Executor::isa);
 }

@@ -52,10 +52,10 @@ Activations activations(const LinearOp& op, const Step& step, Member& member, in
   uint8_t* rows = step.activations;
   if (num_rows <= kPrivateRows) {
     rows = member.activations;
-    if (member.prepared_by != &op || member.prepared_epoch != step.epoch) {
+    if (member.prepared_by != &op || member.prepared_in != step.number) {
       for (int row = 0; row < num_rows; ++row) prepare(form, step, member, row, rows);
       member.prepared_by = &op;
-      member.prepared_epoch = step.epoch;
+      member.prepared_in = step.number;
     }
   }
   return {form.in.width, form.planes, form.forms, form.row_bytes, rows};

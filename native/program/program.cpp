@@ -1,23 +1,11 @@
 #include "program/program.h"
 
-#include <sched.h>
-
 #include <algorithm>
 #include <cstring>
 
 namespace pyrite {
 
 namespace {
-
-using Clock = std::chrono::steady_clock;
-
-constexpr int kSpins = 2000;      // about 40 us: longer than most waits inside a step
-constexpr int kCrowdedSpins = 50;  // when members outnumber the cores they may run on
-
-int available_cores() {
-  cpu_set_t cores;
-  return sched_getaffinity(0, sizeof cores, &cores) == 0 ? CPU_COUNT(&cores) : 1;
-}
 
 // An odd number of cache lines: rows of a tile then fall into different sets of the caches.
 size_t odd_lines(int floats) { return size_t((floats + 15) / 16 | 1) * 16; }
@@ -108,56 +96,38 @@ void Program::allocate_members() {
   step_.tiles.reserve(size_t(sizes_.max_tokens));
   step_.num_members = sizes_.num_threads;
   step_.tile_rows = need.tile_rows;
-  spins_ = available_cores() >= sizes_.num_threads ? kSpins : kCrowdedSpins;
   step_.pages = pages_.data();
   step_.page_bytes = sizes_.page_bytes;
   step_.activations = activations_.data();
-  tickets_ = std::make_unique<Tickets[]>(ops_.size());
-  nanoseconds_.assign(ops_.size(), 0);
+  chunks_.resize(ops_.size());
   finite_.reserve(size_t(sizes_.max_tokens));
 }
 
 void Program::run(const Batch& batch) {
-  if (team_ == nullptr) {
-    allocate_members();
-    team_ = std::make_unique<Team>(
-        sizes_.num_threads,
-        [](void* program, int member, uint32_t epoch) {
-          static_cast<Program*>(program)->work(member, epoch);
-        },
-        this);
-  }
+  if (team_ == nullptr) start();
   finite_.assign(size_t(batch.num_outputs), 1);
-  step_.lay_out(batch, team_->next_epoch());
+  step_.lay_out(batch);
   step_.finite = finite_.data();
   for (RopeTable& rope : ropes_) rope.grow(step_.end_position);
   for (size_t phase = 0; phase < ops_.size(); ++phase) {
-    const int chunks = std::visit([&](const auto& op) { return count_chunks(op, step_); }, ops_[phase]);
-    tickets_[phase].reset(step_.epoch, chunks);
+    chunks_[phase] = std::visit([&](const auto& op) { return count_chunks(op, step_); }, ops_[phase]);
   }
-  team_->run();
+  team_->run(chunks_);
 }
 
-// Every member walks all phases. A stale member leaves as soon as it meets another step's epoch; it
-// reads nothing of the step without holding a chunk of it.
-void Program::work(int index, uint32_t epoch) {
-  Member& member = members_[size_t(index)];
-  const bool timed = index == 0 && profiling_;
-  Clock::time_point start = timed ? Clock::now() : Clock::time_point();
-  for (size_t phase = 0; phase < ops_.size(); ++phase) {
-    Tickets& tickets = tickets_[phase];
-    int chunk;
-    while ((chunk = tickets.take(epoch)) >= 0) {
-      std::visit([&](const auto& op) { run_chunk(op, step_, member, chunk); }, ops_[phase]);
-      tickets.finish();
-    }
-    if (chunk == Tickets::kStale || !tickets.wait(epoch, spins_)) return;
-    if (timed) {
-      const Clock::time_point end = Clock::now();
-      nanoseconds_[phase] += std::chrono::nanoseconds(end - start).count();
-      start = end;
-    }
-  }
+void Program::start() {
+  allocate_members();
+  team_ = std::make_unique<Team>(
+      sizes_.num_threads, int(ops_.size()),
+      [](void* program, int member, int phase, int chunk) {
+        static_cast<Program*>(program)->work(member, phase, chunk);
+      },
+      this);
+}
+
+void Program::work(int member, int phase, int chunk) {
+  std::visit([&](const auto& op) { run_chunk(op, step_, members_[size_t(member)], chunk); },
+             ops_[size_t(phase)]);
 }
 
 void Program::copy_page(int source, int target) {
@@ -166,8 +136,21 @@ void Program::copy_page(int source, int target) {
 }
 
 void Program::profile(bool on) {
-  profiling_ = on;
-  std::fill(nanoseconds_.begin(), nanoseconds_.end(), 0);
+  if (team_ == nullptr) start();
+  team_->stopwatch().turn(on);
+}
+
+std::vector<PhaseTime> Program::phase_times() const {
+  std::vector<PhaseTime> times;
+  for (size_t phase = 0; phase < ops_.size(); ++phase) {
+    PhaseTime& time = times.emplace_back(labels_[phase]);
+    time.idle.resize(size_t(sizes_.num_threads));
+    if (team_ == nullptr) continue;
+    const Stopwatch& stopwatch = team_->stopwatch();
+    time.spent = stopwatch.spent()[phase];
+    for (size_t i = 0; i < time.idle.size(); ++i) time.idle[i] = stopwatch.idle(int(i), int(phase));
+  }
+  return times;
 }
 
 }  // namespace pyrite

@@ -1,9 +1,8 @@
 #pragma once
 // A lowered plan: operations as plain structs, built once, and everything they work on: the arena,
 // the pages of keys and values, the logits. A step runs inside one call, with no allocation and no
-// lock; the order of its phases is fixed, and the chunks of a phase go to whoever is free.
+// lock; each operation is a phase of it, see team.h.
 
-#include <chrono>
 #include <deque>
 #include <memory>
 #include <string>
@@ -14,7 +13,6 @@
 #include "program/linear.h"
 #include "program/row_ops.h"
 #include "program/team.h"
-#include "program/tickets.h"
 
 namespace pyrite {
 
@@ -28,6 +26,13 @@ struct Sizes {
   int result_width;  // columns of the logits
   int num_pages;
   size_t page_bytes;
+};
+
+// Nanoseconds of one phase: how long it took, and how long each member stood idle in it.
+struct PhaseTime {
+  std::string label;
+  int64_t spent = 0;
+  std::vector<int64_t> idle = {};
 };
 
 class Program {
@@ -53,14 +58,14 @@ class Program {
   // (outputs of the last step,) 0 where a row of logits holds NaN or infinity.
   const std::vector<uint8_t>& finite() const { return finite_; }
 
-  // Nanoseconds of each phase, summed over the steps since profiling was switched on.
+  // Times of the phases, summed over the steps since this switched them on.
   void profile(bool on);
-  const std::vector<int64_t>& phase_nanoseconds() const { return nanoseconds_; }
-  const std::vector<std::string>& labels() const { return labels_; }
+  std::vector<PhaseTime> phase_times() const;
 
  private:
+  void start();
   void allocate_members();
-  void work(int member, uint32_t epoch);
+  void work(int member, int phase, int chunk);
 
   const KernelTable& kernels_;
   const Sizes sizes_;
@@ -69,14 +74,11 @@ class Program {
   std::deque<RopeTable> ropes_;
   std::vector<Op> ops_;
   std::vector<std::string> labels_;
-  std::unique_ptr<Tickets[]> tickets_;  // one a phase
+  std::vector<int> chunks_;  // of each phase, in this step
   std::vector<Member> members_;
   size_t arena_stride_;
   Region arena_, logits_, pages_, activations_;
   std::vector<uint8_t> finite_;
-  std::vector<int64_t> nanoseconds_;
-  bool profiling_ = false;
-  int spins_ = 0;
   Step step_;
   std::unique_ptr<Team> team_;  // last: its threads use everything above
 };

@@ -4,9 +4,9 @@
 
 namespace pyrite {
 
-void Step::lay_out(const Batch& next, uint32_t next_epoch) {
+void Step::lay_out(const Batch& next) {
   batch = next;
-  epoch = next_epoch;
+  ++number;
   end_position = 0;
   for (int row = 0; row < batch.num_tokens; ++row) {
     end_position = std::max(end_position, batch.positions[row] + 1);

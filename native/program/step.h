@@ -42,7 +42,8 @@ struct Slice {
   explicit operator bool() const { return data != nullptr; }
 };
 
-// A member's own scratch. `prepared_by` names the operation whose rows `activations` holds.
+// A member's own scratch. `activations` holds the rows of operation `prepared_by` in
+// step `prepared_in`.
 struct Member {
   Region region;
   float* row = nullptr;         // one row of the widest input
@@ -50,7 +51,7 @@ struct Member {
   float* attention = nullptr;   // queries, results and the kernel's scratch
   uint8_t* activations = nullptr;
   const void* prepared_by = nullptr;
-  uint32_t prepared_epoch = 0;
+  uint32_t prepared_in = 0;
 };
 
 struct Step {
@@ -65,13 +66,13 @@ struct Step {
   uint8_t* finite = nullptr;       // (outputs,) set to 0 for a row of logits with NaN or infinity
 
   // Of the step that runs, filled by lay_out.
-  uint32_t epoch = 0;
+  uint32_t number = 0;
   Batch batch;
   std::vector<RowTile> tiles;  // of the whole batch
   bool one_tile_each = false;  // no sequence has a second tile
   int end_position = 0;        // one past the largest
 
-  void lay_out(const Batch& next, uint32_t next_epoch);
+  void lay_out(const Batch& next);
   int num_rows(Rows rows) const {
     return rows == Rows::kTokens ? batch.num_tokens : batch.num_outputs;
   }

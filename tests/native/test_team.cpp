@@ -1,22 +1,23 @@
-// The thread team under stress: thousands of short steps of many phases, more members than cores,
-// members that are late, a fork. Meant for the thread sanitizer too: the sums below are not atomic,
-// so a chunk that is done twice, or read before it is finished, is a race.
+// The thread team under stress: thousands of short steps of many phases, more members than cores, a
+// member that is slow, a fork. Meant for the thread sanitizer too: the sums below are not atomic, so a
+// chunk that is done twice, or read before it is finished, is a race.
 
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <chrono>
 #include <thread>
 #include <vector>
 
 #include "check.h"
 #include "program/team.h"
-#include "program/tickets.h"
 
 namespace {
 
+using pyrite::Attendance;
+using pyrite::Share;
 using pyrite::Team;
-using pyrite::Tickets;
 
 constexpr int kPhases = 20;
 constexpr int kChunks = 7;
@@ -24,24 +25,11 @@ constexpr int kChunks = 7;
 // Each phase adds one to every cell of its row, having read the row before: cell (phase, chunk) is
 // what the phase before left in all of its cells.
 struct Work {
-  Tickets tickets[kPhases];
+  std::vector<int> chunks = std::vector<int>(kPhases, kChunks);
   long cells[kPhases][kChunks] = {};
-  int sleeper = -1;  // this member comes late to every phase
 
-  static void run(void* context, int member, uint32_t epoch) {
-    static_cast<Work*>(context)->walk(member, epoch);
-  }
-
-  void walk(int member, uint32_t epoch) {
-    for (int phase = 0; phase < kPhases; ++phase) {
-      if (member == sleeper) std::this_thread::sleep_for(std::chrono::microseconds(200));
-      int chunk;
-      while ((chunk = tickets[phase].take(epoch)) >= 0) {
-        compute(phase, chunk);
-        tickets[phase].finish();
-      }
-      if (chunk == Tickets::kStale || !tickets[phase].wait(epoch, 100)) return;
-    }
+  static void run(void* context, int, int phase, int chunk) {
+    static_cast<Work*>(context)->compute(phase, chunk);
   }
 
   void compute(int phase, int chunk) {
@@ -54,10 +42,7 @@ struct Work {
   }
 
   void steps(Team& team, int count) {
-    for (int step = 0; step < count; ++step) {
-      for (Tickets& phase : tickets) phase.reset(team.next_epoch(), kChunks);
-      team.run();
-    }
+    for (int step = 0; step < count; ++step) team.run(chunks);
   }
 
   void check(long count) {
@@ -70,28 +55,54 @@ struct Work {
 void test_sizes() {
   for (int size : {1, 2, 3, 16}) {
     Work work;
-    Team team(size, Work::run, &work);
+    Team team(size, kPhases, Work::run, &work);
     work.steps(team, 300);
     work.check(300);
   }
 }
 
-// The caller does not wait for a member that holds no chunk: 20 phases of a member that sleeps
-// 200 us in each would take 4 ms a step.
-void test_late_member() {
-  Work work;
-  work.sleeper = 1;
-  Team team(2, Work::run, &work);
+// Member 1 sleeps in each of its chunks, and member 0 does what is left of its share: dealt out for
+// good, 20 phases of 50 such chunks would take a second.
+struct Slow {
+  static constexpr int kMany = 100;
+  std::atomic<int> done[kMany] = {};
+  std::atomic<int> by_member[2] = {};
+
+  static void run(void* context, int member, int, int chunk) {
+    Slow& slow = *static_cast<Slow*>(context);
+    if (member == 1) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+    ++slow.done[chunk];
+    ++slow.by_member[member];
+  }
+};
+
+void test_slow_member() {
+  Slow slow;
+  Team team(2, kPhases, Slow::run, &slow);
   const auto start = std::chrono::steady_clock::now();
-  work.steps(team, 100);
+  team.run(std::vector<int>(kPhases, Slow::kMany));
   const auto spent = std::chrono::steady_clock::now() - start;
-  work.check(100);
-  CHECK(spent < std::chrono::milliseconds(350));
+  for (const auto& count : slow.done) CHECK(count == kPhases);
+  CHECK(slow.by_member[0] > slow.by_member[1]);
+  CHECK(spent < std::chrono::milliseconds(500));
+}
+
+void test_more_chunks_than_tickets() {
+  struct Sum {
+    std::atomic<int64_t> chunks{0};
+    static void run(void* context, int, int, int chunk) {
+      static_cast<Sum*>(context)->chunks += chunk;
+    }
+  } sum;
+  constexpr int64_t kMany = 3'000'001;
+  Team team(2, 1, Sum::run, &sum);
+  team.run(std::vector<int>{int(kMany)});
+  CHECK(sum.chunks == kMany * (kMany - 1) / 2);
 }
 
 void test_steps_after_a_pause() {
   Work work;
-  Team team(3, Work::run, &work);
+  Team team(3, kPhases, Work::run, &work);
   for (int round = 0; round < 20; ++round) {
     work.steps(team, 5);
     std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -101,17 +112,81 @@ void test_steps_after_a_pause() {
 
 void test_empty_phases() {
   Work work;
-  Team team(2, Work::run, &work);
-  for (Tickets& phase : work.tickets) phase.reset(team.next_epoch(), 0);
-  team.run();
+  Team team(2, kPhases, Work::run, &work);
+  team.run(std::vector<int>(kPhases, 0));
   work.check(0);
+  std::vector<int> first(kPhases, 0);
+  first[0] = kChunks;
+  team.run(first);
+  for (long cell : work.cells[0]) CHECK(cell == 1);
+  for (long cell : work.cells[1]) CHECK(cell == 0);
+}
+
+void test_stopwatch() {
+  Slow slow;
+  Team team(2, 2, Slow::run, &slow);
+  team.stopwatch().turn(true);
+  for (int step = 0; step < 5; ++step) team.run(std::vector<int>{2, 0});
+  CHECK(team.stopwatch().spent()[0] > 0 && team.stopwatch().spent()[1] == 0);
+  team.stopwatch().turn(false);
+  team.run(std::vector<int>{2, 2});
+  CHECK(team.stopwatch().spent()[0] == 0 && team.stopwatch().spent()[1] == 0);
+}
+
+// Numbers near the end of 32 bits: the next one after the last is 0.
+void test_shares() {
+  Share share;
+  for (uint32_t phase : {5u, 0xffffffffu, 0u}) {
+    share.reset(phase - 1);
+    for (int chunk = 3; chunk < 6; ++chunk) CHECK(share.take(phase, 3, 6) == chunk);
+    CHECK(share.take(phase, 3, 6) == Share::kNone);
+    CHECK(share.take(phase + 1, 0, 2) == 0);
+    CHECK(share.take(phase, 3, 9) == Share::kNone);  // that phase is over
+    CHECK(share.take(phase + 1, 0, 2) == 1);
+    CHECK(share.take(phase + 2, 4, 4) == Share::kNone);
+    CHECK(share.take(phase + 1, 0, 3) == 2);
+  }
+}
+
+constexpr int64_t kMillisecond = 1'000'000;
+
+void test_attendance() {
+  Attendance attendance(3);
+  int64_t now = 0;
+  const auto step = [&](double stalled_share) {
+    now += 10 * kMillisecond;
+    attendance.record(now, 10 * kMillisecond, int64_t(stalled_share * 10 * kMillisecond));
+    return attendance.count();
+  };
+  for (int i = 0; i < 10; ++i) CHECK(step(0.5) == 3);  // a quarter of what two others could do
+  CHECK(step(1.2) == 3);  // one step alone
+  CHECK(step(0.0) == 3);
+  CHECK(step(1.2) == 3);
+  CHECK(step(1.2) == 2);
+  for (int i = 0; i < 4; ++i) CHECK(step(0.0) == 2);
+  CHECK(step(0.0) == 3);  // tried again after 50 ms
+  CHECK(step(1.2) == 2);  // in vain: now after 100 ms
+  for (int i = 0; i < 9; ++i) CHECK(step(0.0) == 2);
+  CHECK(step(0.0) == 3);
+  for (int i = 0; i < 20; ++i) CHECK(step(0.0) == 3);
+  CHECK(step(1.2) == 3);  // the try went well: two steps are asked for again
+  CHECK(step(1.2) == 2);
+}
+
+void test_one_is_always_present() {
+  Attendance attendance(2);
+  for (int64_t now = 1; now < 40; ++now) {
+    attendance.record(now * kMillisecond, kMillisecond, kMillisecond);
+    CHECK(attendance.count() >= 1);
+  }
+  CHECK(attendance.count() == 1);
 }
 
 #if !defined(__SANITIZE_THREAD__)  // which does not follow threads into a forked child
 // A forked child has none of the parent's threads: it starts a team of its own, and ends cleanly.
 void test_fork() {
   Work work;
-  Team team(2, Work::run, &work);
+  Team team(2, kPhases, Work::run, &work);
   work.steps(team, 10);
   const pid_t child = fork();
   if (child == 0) {
@@ -131,7 +206,7 @@ void test_fork() {
 void test_many_teams() {
   for (int round = 0; round < 50; ++round) {
     Work work;
-    Team team(4, Work::run, &work);
+    Team team(4, kPhases, Work::run, &work);
     work.steps(team, round % 3);
     work.check(round % 3);
   }
@@ -141,7 +216,12 @@ void test_many_teams() {
 
 int main() {
   test_sizes();
-  test_late_member();
+  test_slow_member();
+  test_more_chunks_than_tickets();
+  test_stopwatch();
+  test_shares();
+  test_attendance();
+  test_one_is_always_present();
   test_steps_after_a_pause();
   test_empty_phases();
   test_many_teams();

@@ -78,7 +78,11 @@ class CpuRunner:
 
     def phase_times(self) -> list[tuple[str, int]]:
         """(operation, nanoseconds) in the order they run, summed over the steps since `profile`."""
-        return self._program.phase_times()
+        return [(label, spent) for label, spent, _ in self._program.phases()]
+
+    def idle_times(self) -> list[tuple[str, list[int]]]:
+        """(operation, nanoseconds that each thread had nothing to do in it), likewise."""
+        return [(label, idle) for label, _, idle in self._program.phases()]
 
 
 class CpuBackend:
