@@ -1,4 +1,4 @@
-"""Servers that run for the length of a `with` block: ours, and the peers that it is set beside.
+"""Servers that run for the length of a `with` block.
 
 Each is told to listen on a free port of the loopback interface, in a session of its own, and that
 session alone is ended. Knows no requests.
@@ -19,10 +19,12 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engines import DRIVERS, torch_limits
-
 START_SECONDS = 300
 END_SECONDS = 15
+
+
+class Failure(SystemExit):
+    """Why a server is not there, with the end of its log."""
 
 
 @dataclass(frozen=True)
@@ -56,37 +58,9 @@ def ours(model: Path, *, threads: int, context: int, more: list[str] | None = No
     return Command("pyrite", words)
 
 
-def llama_server(program: Path, model: Path, *, threads: int, context: int, slots: int) -> Command:
-    """Its context is shared by the slots, so it gets that of each of them."""
-    words = [str(program), "-m", str(model), "--host", "127.0.0.1", "--port", "{port}"]
-    words += ["-np", str(slots), "-fa", "on", "-c", str(context * slots), "-t", str(threads)]
-    return Command("llama-server", words)
-
-
-def vllm(program: Path, folder: Path, *, threads: int, context: int, dtype: str) -> Command:
-    """vLLM's build for processors; one core a thread, keys and values of 4 GiB."""
-    words = [str(program), "serve", str(folder), "--host", "127.0.0.1", "--port", "{port}"]
-    words += ["--max-model-len", str(context), "--dtype", dtype]
-    cores = sorted(os.sched_getaffinity(0))[:threads]
-    environment = {
-        "VLLM_CPU_OMP_THREADS_BIND": ",".join(map(str, cores)),
-        "VLLM_CPU_KVCACHE_SPACE": "4",
-        "VLLM_NO_USAGE_STATS": "1",
-        "HF_HUB_OFFLINE": "1",
-    }
-    return Command("vllm-cpu", words, environment | torch_limits())
-
-
-def transformers(python: Path, folder: Path, *, threads: int, dtype: str) -> Command:
-    script = DRIVERS / "transformers_server.py"
-    words = [str(python), str(script), str(folder), "--port", "{port}"]
-    words += ["--threads", str(threads), "--dtype", dtype]
-    return Command("transformers", words, torch_limits())
-
-
 @contextmanager
 def running(command: Command) -> Iterator[Running]:
-    """Raises SystemExit, with the end of its log, when the server ends or is not ready in time.
+    """Raises Failure, with the end of its log, when the server ends or is not ready in time.
 
     From now on SIGTERM ends this process by SystemExit, so that the server ends as well.
     """
@@ -122,7 +96,7 @@ def wait_until_ready(process: subprocess.Popen[bytes], port: int, log: Path) -> 
             return
         time.sleep(0.1)
     tail = log.read_text(errors="replace")[-2000:]
-    raise SystemExit(f"{process.args} is not ready (exit status {process.poll()}):\n{tail}")
+    raise Failure(f"{process.args} is not ready (exit status {process.poll()}):\n{tail}")
 
 
 def is_healthy(port: int) -> bool:

@@ -1,12 +1,12 @@
 """Serving beside peers, by one client: ours, theirs, ours, theirs, each a fresh server.
 
-    python benchmarks/serving.py MODEL.gguf [--pairs 3] [--clients 32] [--scenarios own,shared]
-        [--llama-server PROGRAM] [--vllm PROGRAM --folder F] [--transformers PYTHON --folder F]
+    python benchmarks/serving.py [MODEL] [--pairs 3] [--clients 32] [--scenarios own,shared]
+        [--servers llama.cpp,xllamacpp]
 
-Each peer that is named is measured in pairs with ours. A row gives the median of each side, and the
-median and range of the ratio pair by pair (ours / theirs). `--folder` is the same model as a folder
-of safetensors, for peers that read no GGUF (gguf_to_folder.py writes one). The figures are those of
-`pyrite bench serve`, and the processor time of a server, with that of waits that spin.
+A round runs every server once; ratios are taken round by round. The figures are those of
+`pyrite bench serve`, and the processor time of a server, with that of waits that spin. Runs are
+kept in a file as they end (--keep), and what is there is not measured again (--fresh does). Peers
+that read no GGUF are given a folder of safetensors (drivers/gguf_to_folder.py writes one).
 """
 
 from __future__ import annotations
@@ -16,18 +16,25 @@ import json
 import math
 import os
 import shlex
-import statistics
 import subprocess
 import sys
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
-import peers
 import pyrite
 import servers
+from compare import last_words, revision, short
+from comparison import spread
+from engines import Unable
+from models import model_path
+from peers import PEERS
 from processes import sample
 from pyrite.cli.machine import machine_line
+from pyrite.cli.markdown import table
+from pyrite.config import cache_home
+from server_peers import OURS, SERVERS, command_of
 
 
 @dataclass(frozen=True)
@@ -59,155 +66,189 @@ SCENARIOS = {
         Scenario("mixed", "64- or 1500-token prompts, 32 or 128 out", "64,1500", "32,128"),
     )
 }
-# Title: the way to it in a summary; what is better.
+# Title: the way to it in a summary.
 FIGURES = {
     "output tokens/s": ("output_tokens_per_second", None),
     "first token, p50 s": ("first_token", "p50"),
     "first token, p99 s": ("first_token", "p99"),
     "gap, p99 s": ("gap", "p99"),
-    "gap, max s": ("gap", "max"),
     "processor ms a token": ("processor_ms_per_token", None),
 }
+SPEED = "output tokens/s"
 
-Summary = dict[str, object]
-
-
-def figure(summary: Summary, title: str) -> float:
-    """NaN for what was not measured, because nothing was answered."""
-    name, part = FIGURES[title]
-    value = summary[name]
-    found = value[part] if isinstance(value, dict) and part else value
-    return found if isinstance(found, (int, float)) else math.nan
+Summary = Mapping[str, Any]
 
 
-def measure(command: servers.Command, words: list[str], timeout: float) -> Summary:
-    """One run against a fresh server. Faults are told on stderr, and are in the summary."""
+@dataclass(frozen=True)
+class Run:
+    """One server under one scenario; `why` where there is no summary, or not of all requests."""
+
+    model: str
+    scenario: str
+    server: str
+    round: int
+    isa: str
+    clients: int
+    command: str
+    version: str
+    summary: dict[str, Any] | None = None
+    why: str = ""
+
+    def figure(self, title: str) -> float:
+        """NaN for what was not measured, because nothing was answered."""
+        name, part = FIGURES[title]
+        value = (self.summary or {}).get(name)
+        found = value[part] if isinstance(value, dict) and part else value
+        return found if isinstance(found, (int, float)) else math.nan
+
+
+def measure(command: servers.Command, words: list[str], timeout: float) -> dict[str, Any]:
+    """Raises Unable for a server that does not start, or does not answer the client."""
     with servers.running(command) as server:
         spent = sample(server.pids).processor_seconds
         client = [sys.executable, "-m", "pyrite", "bench", "serve", "--url", server.url, *words]
         done = subprocess.run(client, capture_output=True, text=True, timeout=timeout + 300)
         spent = sample(server.pids).processor_seconds - spent
-        if not done.stdout:
-            raise SystemExit(
-                f"{shlex.join(client)}\n{done.stderr}\n{server.log.read_text()[-2000:]}"
-            )
+    if not done.stdout:
+        raise Unable(last_words(done.stderr, done.returncode))
     summary = dict(json.loads(done.stdout))
     summary["processor_ms_per_token"] = 1000 * spent / max(1, summary["output_tokens"])
-    if summary["faults"]:
-        print(f"{command.name}: faults {summary['faults']}: {summary['first_fault']}", flush=True)
     return summary
 
 
-def compare(
-    first: servers.Command, second: servers.Command, scenario: Scenario, options: argparse.Namespace
-) -> list[tuple[Summary, Summary]]:
-    pairs = []
-    for seed in range(options.pairs):
-        words = scenario.words(options, seed)
-        pairs.append(
-            (
-                measure(first, words, options.timeout),
-                measure(second, words, options.timeout),
-            )
+def run(name: str, scenario: Scenario, number: int, options: argparse.Namespace) -> Run:
+    words = scenario.words(options, number)
+    isa = os.environ.get("PYRITE_ISA", "")
+    known = (options.model, scenario.name, name, number, isa, options.clients)
+    try:
+        command = command_of(
+            name,
+            model_path(options.model),
+            threads=options.threads,
+            context=options.context,
+            slots=options.clients,
         )
-    return pairs
+    except Unable as reason:
+        return Run(*known, "", version_of(name), why=str(reason))
+    told = shlex.join(map(short, command.words)), version_of(name)
+    try:
+        summary = measure(command, words, options.timeout)
+    except (Unable, servers.Failure, subprocess.TimeoutExpired) as reason:
+        return Run(*known, *told, why=str(reason)[-300:])
+    answered, asked = summary["answered"], summary["requests"]
+    why = "" if answered == asked else f"{answered} of {asked} answered: {summary['first_fault']}"
+    return Run(*known, *told, summary, why)
 
 
-def rows(name: str, scenario: Scenario, pairs: list[tuple[Summary, Summary]]) -> Iterator[str]:
-    for title in FIGURES:
-        mine = [figure(one, title) for one, _ in pairs]
-        other = [figure(one, title) for _, one in pairs]
-        ratios = [a / b if b else math.nan for a, b in zip(mine, other, strict=True)]
-        yield (
-            f"| {scenario.name} | {name} | {title} | {statistics.median(mine):.3g} "
-            f"| {statistics.median(other):.3g} | {statistics.median(ratios):.2f} "
-            f"({min(ratios):.2f} to {max(ratios):.2f}) |"
-        )
+def version_of(name: str) -> str:
+    if name not in PEERS:
+        return f"pyrite {pyrite.__version__} {revision()}"
+    return next(word for word in PEERS[name].words.split()[::-1] if "==" in word)
 
 
-def commands(options: argparse.Namespace) -> list[servers.Command]:
-    """The peers that are named."""
-    found = []
-    shape = {"threads": options.threads, "context": options.context}
-    if options.llama_server:
-        found.append(
-            servers.llama_server(
-                options.llama_server, options.model, slots=options.clients, **shape
-            )
-        )
-    if options.vllm:
-        found.append(servers.vllm(options.vllm, options.folder, dtype=options.dtype, **shape))
-    if options.transformers:
-        found.append(
-            servers.transformers(
-                options.transformers, options.folder, threads=options.threads, dtype=options.dtype
-            )
-        )
-    return found
+def read_runs(path: Path) -> list[Run]:
+    return [Run(**row) for row in json.loads(path.read_text())] if path.is_file() else []
 
 
-def describe(options: argparse.Namespace, found: list[servers.Command]) -> None:
-    print(f"machine: {machine_line()}")
-    isa = os.environ.get("PYRITE_ISA", "chosen at run time")
-    print(f"PYRITE_ISA: {isa}; threads: {options.threads}")
-    print(f"pyrite {pyrite.__version__} {revision()}")
-    for command in found:
-        print(f"{command.name} {version(command)}: {shlex.join(command.words)}")
-    print(f"command: python {shlex.join(sys.argv)}\n")
+def write_runs(path: Path, runs: Sequence[Run]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    partial = path.with_suffix(f".{os.getpid()}.partial")
+    partial.write_text(json.dumps([asdict(one) for one in runs], indent=1))
+    partial.replace(path)
 
 
-def revision() -> str:
-    asked = ["git", "-C", str(Path(__file__).parent), "describe", "--always", "--dirty"]
-    return subprocess.run(asked, capture_output=True, text=True).stdout.strip()
+def cells(name: str, found: Sequence[Run], ours: Mapping[str, Sequence[Run]]) -> list[str]:
+    """A line of the table: one server's runs of one scenario."""
+    values = {title: [one.figure(title) for one in found] for title in FIGURES}
+    why = next((one.why for one in found if one.why), "")
+    measured = [] if all(map(math.isnan, values[SPEED])) else [*FIGURES]
+    told = [told_spread(values[title]) if title in measured else "-" for title in FIGURES]
+    against = ["" if name in ours else told_spread(ratios(mine, found)) for mine in ours.values()]
+    return [found[0].scenario, name, *told, *against, why]
 
 
-def version(command: servers.Command) -> str:
-    """What the peer says of itself, in one line."""
-    program = command.words[0]
-    asked = {
-        "llama-server": [program, "--version"],
-        "vllm-cpu": [program, "--version"],
-        "transformers": [program, "-c", "import transformers as t; print(t.__version__)"],
-    }[command.name]
-    done = subprocess.run(asked, capture_output=True, text=True)
-    lines = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()]
-    return next((line for line in lines if any(map(str.isdigit, line))), "of unknown version")
+def told_spread(values: Sequence[float]) -> str:
+    known = [value for value in values if not math.isnan(value)]
+    return spread(known, 2) if known else "-"
+
+
+def ratios(ours: Sequence[Run], theirs: Sequence[Run]) -> list[float]:
+    """Of tokens a second, round by round."""
+    speeds = {one.round: one.figure(SPEED) for one in theirs}
+    pairs = [(one.figure(SPEED), speeds[one.round]) for one in ours if one.round in speeds]
+    return [mine / other for mine, other in pairs if other > 0]
+
+
+def serving_table(runs: Sequence[Run], names: Sequence[str]) -> str:
+    head = ["scenario", "server", *FIGURES]
+    compared = [name for name in OURS if name in names]
+    titles = [f"{name.removeprefix('pyrite ')} is" for name in compared]
+    rows = []
+    for scenario in dict.fromkeys(one.scenario for one in runs):
+        found = {
+            name: [one for one in runs if (one.scenario, one.server) == (scenario, name)]
+            for name in names
+        }
+        ours = {name: found[name] for name in compared}
+        rows += [cells(name, several, ours) for name, several in found.items() if several]
+    text = table([*head, *titles, "why"], rows, right=list(FIGURES))
+    told = dict.fromkeys(f"- {one.server}, {one.version}: {one.command}" for one in runs)
+    return "\n".join([text, "", *(line for line in told if not line.endswith(": "))])
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("model", type=Path)
-    parser.add_argument("--scenarios", default=",".join(SCENARIOS))
-    parser.add_argument("--pairs", type=int, default=3)
+    parser.add_argument("model", nargs="?", default="smollm2", help="a path, or of models.py")
+    parser.add_argument("--scenarios", default="own,shared", help=f"of {', '.join(SCENARIOS)}")
+    parser.add_argument("--servers", help=f"beside ours, of {', '.join(SERVERS)}")
+    parser.add_argument("--pairs", type=int, default=3, help="rounds")
     parser.add_argument("--clients", type=int, default=32)
     parser.add_argument("--waves", type=int, default=1, help="requests of each client")
-    parser.add_argument("--threads", type=int, default=2)
+    parser.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)))
     parser.add_argument("--context", type=int, default=2048, help="tokens of one request")
     parser.add_argument("--timeout", type=float, default=600, help="seconds of one run")
-    parser.add_argument("--precision", default="default")
-    parser.add_argument("--llama-server", type=Path, default=peers.binary("llama-server"))
-    parser.add_argument("--vllm", type=Path, help="the program `vllm` of a vllm-cpu environment")
-    parser.add_argument("--transformers", type=Path, help="a python with torch and transformers")
-    parser.add_argument("--folder", type=Path, help="the model for vllm and transformers")
-    parser.add_argument("--dtype", default="bfloat16", help="of vllm and transformers")
-    parser.add_argument("--keep", type=Path, help="write every summary to this JSON file")
+    parser.add_argument("--fresh", action="store_true", help="measure again what is there")
+    parser.add_argument("--keep", type=Path, default=cache_home() / "benchmarks" / "serving.json")
     options = parser.parse_args()
-    if (options.vllm or options.transformers) and not options.folder:
-        parser.error("--vllm and --transformers need --folder")
-    found = commands(options)
-    describe(options, found)
-    more = ["--precision", options.precision]
-    mine = servers.ours(options.model, threads=options.threads, context=options.context, more=more)
-    kept = []
-    print("| scenario | peer | figure | pyrite | peer's | ratio (range) |")
-    print("| --- | --- | --- | --- | --- | --- |")
-    for name in options.scenarios.split(","):
-        for peer in found:
-            pairs = compare(mine, peer, SCENARIOS[name], options)
-            kept.append({"scenario": name, "peer": peer.name, "pairs": pairs})
-            print("\n".join(rows(peer.name, SCENARIOS[name], pairs)), flush=True)
-    if options.keep:
-        options.keep.write_text(json.dumps(kept, indent=1))
+    names = options.servers.split(",") if options.servers else list(SERVERS)
+    names = [*OURS, *(name for name in names if name not in OURS)]
+    for name in names:
+        if name not in SERVERS:
+            parser.error(f"{name} is none of {', '.join(SERVERS)}")
+    runs = measured(names, options)
+    isa = os.environ.get("PYRITE_ISA", "")
+    print(f"{machine_line()}; PYRITE_ISA: {isa or 'chosen at run time'}; {options.threads} threads")
+    print(f"{options.model}, {options.clients} clients; python {shlex.join(sys.argv)}\n")
+    shown = [one for one in runs if is_wanted(one, names, options)]
+    print(serving_table(shown, names))
+
+
+def is_wanted(one: Run, names: Sequence[str], options: argparse.Namespace) -> bool:
+    known = (one.model, one.isa, one.clients)
+    asked = (options.model, os.environ.get("PYRITE_ISA", ""), options.clients)
+    return known == asked and one.server in names and one.scenario in options.scenarios.split(",")
+
+
+def measured(names: Sequence[str], options: argparse.Namespace) -> list[Run]:
+    """Adds the runs that are not there to the file, and gives all."""
+    runs = read_runs(options.keep)
+    if options.fresh:
+        runs = [one for one in runs if not is_wanted(one, names, options)]
+    for scenario in options.scenarios.split(","):
+        for number in range(options.pairs):
+            for name in names:
+                before = [
+                    one
+                    for one in runs
+                    if (one.scenario, one.server) == (scenario, name)
+                    and is_wanted(one, names, options)
+                ]
+                if any(one.why or one.round == number for one in before):
+                    continue
+                print(f"{scenario}, {name}, round {number + 1} ...", file=sys.stderr, flush=True)
+                runs.append(run(name, SCENARIOS[scenario], number, options))
+                write_runs(options.keep, runs)
+    return runs
 
 
 if __name__ == "__main__":

@@ -16,9 +16,11 @@ sys.path.append(str(BENCHMARKS))  # last: its files have everyday names
 
 import compare  # noqa: E402
 import peers  # noqa: E402
+import serving  # noqa: E402
 from comparison import Line, comparison_table, lines_of, ratios  # noqa: E402
 from engines import ENGINES, Command, Engine, Task, Unable, read_llama_cpp, read_ours  # noqa: E402
 from records import Record, Records, Subject  # noqa: E402
+from server_peers import SERVERS, command_of  # noqa: E402
 from works import WORKS  # noqa: E402
 
 SUBJECT = Subject("tiny", "prefill 512", 2, "avx2", "a machine")
@@ -219,9 +221,46 @@ def test_a_failed_install_stops_nothing(no_peers: Path, monkeypatch: pytest.Monk
     assert peers.missing("xllamacpp") == "cannot be had here: ERROR: no network"
 
 
-@pytest.mark.parametrize("script", ["compare.py", "peers.py", "tokenizer.py", "sampler.py"])
+@pytest.mark.parametrize(
+    "script", ["compare.py", "peers.py", "serving.py", "tokenizer.py", "sampler.py"]
+)
 def test_help(script: str) -> None:
     words = [sys.executable, str(BENCHMARKS / script), "--help"]
     done = subprocess.run(words, capture_output=True, text=True, timeout=60)
     assert done.returncode == 0
     assert "usage:" in done.stdout
+
+
+def served(server: str, number: int, speed: float | None, why: str = "") -> serving.Run:
+    summary: dict[str, Any] | None = None
+    if speed is not None:
+        times = {"p50": 1.0, "p99": 2.0, "max": 3.0}
+        summary = {"output_tokens_per_second": speed, "first_token": times, "gap": times}
+        summary["processor_ms_per_token"] = 4.0
+    return serving.Run("m", "own", server, number, "", 32, f"run {server}", "1.0", summary, why)
+
+
+def test_serving_table(tmp_path: Path) -> None:
+    runs = [served("pyrite default", 0, 120.0), served("pyrite default", 1, 100.0)]
+    runs += [served("llama.cpp", 0, 40.0), served("llama.cpp", 1, 50.0)]
+    runs += [served("mistral.rs", 0, None, "0 of 32 answered"), served("ollama", 0, None, "none")]
+    serving.write_runs(tmp_path / "kept.json", runs)
+    text = serving.serving_table(serving.read_runs(tmp_path / "kept.json"), list(SERVERS))
+    rows = {line.split("|")[2].strip(): line for line in text.splitlines() if "|" in line}
+    assert "110.00 (100.00 to 120.00)" in rows["pyrite default"]
+    assert "2.50 (2.00 to 3.00)" in rows["llama.cpp"]
+    assert "0 of 32 answered" in rows["mistral.rs"]
+    assert "nan" not in text
+    assert "pyrite fast" not in rows
+
+
+@pytest.mark.parametrize("name", ["ollama", "ik_llama.cpp", "llama.cpp", "vllm", "xllamacpp"])
+def test_a_server_that_is_not_there_says_why(name: str) -> None:
+    with pytest.raises(Unable):
+        command_of(name, TASK.model, threads=2, context=2048, slots=32)
+
+
+def test_a_peer_serves_as_many_as_ask(no_peers: Path) -> None:
+    make_program(no_peers / "llama.cpp/bin/llama-server")
+    words = command_of("llama.cpp", TASK.model, threads=2, context=100, slots=7).words
+    assert words[words.index("-c") + 1] == "700"
