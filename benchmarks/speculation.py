@@ -2,8 +2,10 @@
 
     python benchmarks/speculation.py [--draft DRAFT] [--tokens N] [--rounds N] [--threads N] MODEL
 
-Answers to real text, the project's own sources:
-    copy      the model is asked for the same file again, and says what it says (greedy)
+Answers to real text, the project's own:
+    quote     a document that was quoted before is quoted again, as the model says it (greedy)
+    copy      the model is asked for the same file again, and says what it says (greedy); a small
+              one soon makes up its own, which repeats itself
     edit      what is drawn is replaced by the file with every seventh line changed: what a model
               does that is better at it than these small ones; the time is that of drawing
     prose     nothing to repeat: drawn at temperature 1
@@ -26,6 +28,7 @@ import pyrite
 from pyrite.llm import Model
 
 SOURCES = Path(pyrite.__file__).parent
+DOCUMENT = Path(__file__).parent.parent / "CONTRIBUTING.md"
 PROSE = "The old lighthouse keeper opened the door and saw, to his great surprise,"
 
 
@@ -39,12 +42,19 @@ class Case:
 
 def cases(num_characters: int) -> list[Case]:
     code = (SOURCES / "kv" / "pages.py").read_text()[:num_characters]
+    told = DOCUMENT.read_text()[num_characters // 3 :][: num_characters // 2] + "\n\n---\n\n"
     asked = f"Here is a file.\n\n```python\n{code}\n```\n\nThe same file again:\n\n```python\n"
     return [
-        Case("copy", asked + code[:200], None, 0.0),
+        Case("quote", told + told + told[: lines_of(told, 200)], None, 0.0),
+        Case("copy", asked + code[: lines_of(code, 200)], None, 0.0),
         Case("edit", asked, edited(code), 0.0),
         Case("prose", PROSE, None, 1.0),
     ]
+
+
+def lines_of(text: str, least: int) -> int:
+    """The length of whole lines at its beginning."""
+    return text.index("\n", least) + 1
 
 
 def edited(code: str) -> str:
@@ -121,7 +131,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--characters", type=int, default=3000, help="of the file in the prompt")
-    parser.add_argument("--cases", nargs="*", default=["copy", "edit", "prose"])
+    parser.add_argument("--cases", nargs="*", default=["quote", "copy", "edit", "prose"])
     options = parser.parse_args()
     print("| text | plain, t/s of processor | guessed | ratio | plain, t/s | guessed | ratio "
           "| guesses | held |")  # fmt: skip

@@ -52,21 +52,69 @@ void Ngrams::link() {
   newest = int32_t(end);
 }
 
-int Ngrams::append(int32_t token) {
-  const bool foreseen = length_ > 0 && tokens_[source_] == token;
-  const int known = foreseen ? length_ : -length_;
-  const size_t followed = foreseen ? source_ + 1 : 0;
-  tokens_.push_back(token);
-  previous_.resize(tokens_.size() + 1, 0);
+void Ngrams::look_up(size_t followed) {
   length_ = 0;
   source_ = 0;
-  if (tokens_.size() < size_t(kShortest)) return known;
+  resumed_ = false;
+  if (tokens_.size() < size_t(kShortest)) return;
   if (tokens_.size() > newest_.size()) grow();
   if (followed > 0) consider(followed);
   int32_t place = newest_[slot(tokens_.size())];
   for (int i = 0; i < kChain && place > 0; ++i, place = previous_[place]) consider(size_t(place));
   link();
-  return known;
+}
+
+// Of the places after the one where the match failed that agree with the last token, the one with
+// the longest agreement; among equals the nearest to where the text goes on if as many tokens were
+// exchanged, or none was left out. 0 if there is none.
+size_t Ngrams::nearest_agreeing() const {
+  const auto distance = [this](size_t place) {
+    const auto from = [place](size_t other) { return place > other ? place - other : other - place; };
+    return std::min(from(lost_ + size_t(num_since_)), from(lost_ + 1));
+  };
+  size_t best = 0;
+  int length = 0;
+  const size_t stop = std::min(lost_ + 1 + kNear, tokens_.size());
+  for (size_t place = lost_ + 1; place < stop; ++place) {
+    const int agreed = agreeing(place);
+    if (agreed == 0 || agreed < length) continue;
+    if (agreed > length || distance(place) < distance(best)) best = place;
+    length = agreed;
+  }
+  return best;
+}
+
+// Goes on with the match that was lost, if none is longer that was looked up.
+void Ngrams::resume(size_t followed) {
+  if (lost_ == 0) return;
+  ++num_since_;
+  if (followed == 0 && num_since_ > kSought) {
+    lost_ = 0;
+    return;
+  }
+  const size_t place = followed > 0 ? followed : nearest_agreeing();
+  const int length = place > 0 ? agreeing(place) : 0;
+  if (followed > 0 && length >= kSettled) lost_ = 0;
+  if (lost_ == 0 || length == 0 || length < length_) return;
+  length_ = length;
+  source_ = place;
+  resumed_ = true;
+}
+
+int Ngrams::append(int32_t token) {
+  const int before = length();
+  const bool foreseen = length_ > 0 && tokens_[source_] == token;
+  const size_t followed = foreseen ? source_ + 1 : 0;
+  const bool was_resumed = resumed_;
+  if (!foreseen && length_ >= kFirm) {
+    lost_ = source_;
+    num_since_ = 0;
+  }
+  tokens_.push_back(token);
+  previous_.resize(tokens_.size() + 1, 0);
+  look_up(followed);
+  resume(was_resumed ? followed : 0);
+  return foreseen ? before : -before;
 }
 
 void Ngrams::predict(int count, int32_t* tokens) const {

@@ -18,12 +18,14 @@ from pyrite._native.sampling import Ngrams
 
 MOST_GUESSES = 15  # of one request in one step: with the token before them, rows to fill tiles
 LEAST_CHANCE = 0.05  # of a guess that is thought about
-LEAST_GAIN = 1.05  # tokens a second: below, what is known of times and chances is too vague
+LEAST_GAIN = 1.02  # tokens a second: below, what is known of times and chances is too vague
 
 # How often the token after a match of at least so many tokens was foreseen: taken for granted as
-# if seen PRIOR times, until the request's own text has shown better.
-LENGTHS = (2, 3, 4, 6, 9, 13, 20)
-CHANCES = (0.1, 0.2, 0.35, 0.5, 0.65, 0.75, 0.85)
+# if seen PRIOR times, until the request's own text has shown better. Of a match that was resumed
+# (see native/sampling/ngrams.h) a few tokens tell more.
+RESUMED = 64
+LENGTHS = (2, 3, 4, 6, 9, 13, 20, *(RESUMED + length for length in (1, 2, 3, 5, 9)))
+CHANCES = (0.1, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, *(0.5, 0.65, 0.75, 0.85, 0.9))
 PRIOR = 3.0
 MEMORY = 0.95  # what an observation still weighs after the next one
 
