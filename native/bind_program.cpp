@@ -15,6 +15,7 @@
 #include <span>
 
 #include "program/populate.h"
+#include "program/phase_cost.h"
 #include "program/program.h"
 
 namespace nb = nanobind;
@@ -379,6 +380,14 @@ void bind_program(nb::module_ module) {
       .value("SILU", Activation::kSilu)
       .value("GELU_TANH", Activation::kGeluTanh);
   nb::enum_<KvType>(module, "KvType").value("F16", KvType::kF16).value("Q8", KvType::kQ8);
+  module.def(
+      "phase_seconds",
+      [](int num_threads) {
+        require(num_threads >= 1 && num_threads <= 1024, "num_threads is out of range");
+        nb::gil_scoped_release released;
+        return phase_seconds(num_threads);
+      },
+      "num_threads"_a);
   module.def("head_block_bytes", &head_block_bytes, "head_width"_a, "kv_type"_a);
   module.def(
       "populate", [](Bytes data) { populate(data.data(), data.shape(0)); }, "data"_a);

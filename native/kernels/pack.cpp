@@ -157,11 +157,13 @@ void unpack_block(WeightType type, const BlockParts<const uint8_t>& from, int la
   if (traits.high_bits) take_bits(from.high, lane, traits.high_bits, traits.low_bits, groups);
   uint8_t codes[kBlock];
   std::memcpy(codes, groups, sizeof codes);
-  for (int column = 0; column < kBlock; ++column) {
-    const Affine affine = affine_of(type, from, column / traits.step_columns, lane);
-    const int code = is_nonlinear(type) ? kNonlinear[codes[column]] : codes[column];
-    const float value = float(code - traits.zero) * affine.step;
-    out[column] = traits.has_offset() ? value + affine.offset : value;
+  for (int s = 0; s < kBlock / traits.step_columns; ++s) {
+    const Affine affine = affine_of(type, from, s, lane);
+    for (int column = s * traits.step_columns; column < (s + 1) * traits.step_columns; ++column) {
+      const int code = is_nonlinear(type) ? kNonlinear[codes[column]] : codes[column];
+      const float value = float(code - traits.zero) * affine.step;
+      out[column] = traits.has_offset() ? value + affine.offset : value;
+    }
   }
 }
 

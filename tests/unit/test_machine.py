@@ -113,13 +113,36 @@ MACHINES: dict[str, tuple[dict[str, str], set[int], int]] = {
         set(range(8)),
         4,
     ),
+    "4 fast and 4 slow by frequency, all of one capacity": (
+        {
+            f"{CPU}/cpu{cpu}/{name}": value
+            for cpu in range(8)
+            for name, value in [
+                ("cpu_capacity", "1024"),
+                ("cpufreq/cpuinfo_max_freq", "5100000" if cpu < 4 else "3300000"),
+            ]
+        },
+        set(range(8)),
+        4,
+    ),
+    "favoured cores are no other kind": (
+        {
+            f"{CPU}/cpu{cpu}/cpufreq/cpuinfo_max_freq": "5800000" if cpu < 2 else "5500000"
+            for cpu in range(8)
+        },
+        set(range(8)),
+        8,
+    ),
     "offline processors": (
         siblings("0", "1", "2", "3") | {f"{CPU}/cpu3/online": "0", f"{CPU}/cpu1/online": "1"},
         {0, 1, 2, 3},
         3,
     ),
     "quota under the mask": (version2("/a", a="200000 100000"), set(range(16)), 2),
-    "fractional quota is rounded down": (version2("/a", a="150000 100000"), set(range(16)), 1),
+    "half a processor is rounded up": (version2("/a", a="150000 100000"), set(range(16)), 2),
+    "a quarter is rounded up": (version2("/a", a="325000 100000"), set(range(16)), 4),
+    "a fifth is rounded down": (version2("/a", a="320000 100000"), set(range(16)), 3),
+    "never more than cores": (version2("/a", a="175000 100000"), {0}, 1),
     "quota under one": (version2("/a", a="20000 100000"), set(range(16)), 1),
     "mask under the quota": (version2("/a", a="800000 100000"), {0, 1}, 2),
     "quota of version 1": (version1("/", "300000"), set(range(8)), 3),

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from pyrite._native import kernels
+from pyrite._native.program import phase_seconds
 from pyrite.cli.caches import Cache, caches
 from pyrite.errors import BackendError
 from pyrite.memory import available_bytes
@@ -60,11 +61,13 @@ class Peak:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Of so many threads, measured together."""
+    """Of so many threads, measured together. `phase_seconds`: what it takes them to go on from one
+    phase of a step to the next; None where that was not asked for."""
 
     threads: int
     reads: tuple[Read, ...]
     peaks: tuple[Peak, ...]
+    phase_seconds: float | None = None
 
     def peak(self, weight_type: str, planes: int) -> Peak:
         """The fastest way to multiply an activation of so many planes of 8 bits by a weight; its
@@ -108,6 +111,7 @@ def measure_machine(threads: int) -> list[Limits]:
             count,
             tuple(read(what, size, count) for what, size in levels(caches(), count)),
             peaks_of(isas, count),
+            phase_seconds(count),
         )
         for count in thread_counts(threads)
     ]

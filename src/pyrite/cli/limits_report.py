@@ -26,6 +26,9 @@ def as_markdown(found: Sequence[Limits]) -> str:
         + [f"{one.peaks[index].products_per_second / 1e9:.1f}" for one in found]
         for index, last in enumerate(found[-1].peaks)
     ]
+    costs = [one.phase_seconds for one in found if one.phase_seconds is not None]
+    if len(costs) == len(found):
+        rows.append(["team", "one phase of a step", "us", *(f"{cost * 1e6:.2f}" for cost in costs)])
     head = ["limit", "of", "unit", *counts]
     return f"{machine_line()}\n\n{table(head, rows, right=counts)}"
 
@@ -54,6 +57,8 @@ def as_csv(found: Sequence[Limits]) -> str:
                     peak.products_per_second,
                 ]
             )
+        if one.phase_seconds is not None:
+            writer.writerow([one.threads, "team", "phases", "", "", 1 / one.phase_seconds])
     return text.getvalue().rstrip("\n")
 
 
