@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from engines import DRIVERS, Unable, driver_environment, folder_of, llama_program
+from engines import DRIVERS, Unable, driver_environment, folder_of, llama_program, torch_limits
 from peers import missing, python_of
 from servers import Command, ours
 
@@ -43,7 +43,8 @@ def vllm(model: Path, *, threads: int, context: int, slots: int) -> Command:
 def transformers(model: Path, *, threads: int, context: int, slots: int) -> Command:
     words = [python("transformers"), str(DRIVERS / "transformers_server.py")]
     words += [str(folder_of(model)), "--port", "{port}", "--threads", str(threads)]
-    return Command("transformers", [*words, "--dtype", DTYPE], driver_environment(threads))
+    dtype = "float32" if torch_limits() else DTYPE  # which AVX2 has no instructions for
+    return Command("transformers", [*words, "--dtype", dtype], driver_environment(threads))
 
 
 def ollama(model: Path, *, threads: int, context: int, slots: int) -> Command:

@@ -30,7 +30,7 @@ class Work:
 WORKS = {
     "prefill": Work("prefill 512", prompt=512),
     "decode": Work("decode", generate=64),
-    "streams": Work("decode, 32 streams", generate=32, depth=64, streams=32),
+    "streams": Work("decode, 32 streams", generate=16, depth=32, streams=32),
     "deep": Work("decode at 8192", generate=32, depth=8192),
     "start": Work("start, one token", generate=1, start=True),
 }

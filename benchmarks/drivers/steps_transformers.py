@@ -1,4 +1,7 @@
-"""The `transformers` library: one forward pass of a prompt, or passes of one token a stream."""
+"""The `transformers` library: one forward pass of a prompt, or passes of one token a stream.
+
+In bfloat16, or in float32 where the processor has no instructions for it.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,9 @@ from asked import answer, asked, quiet, seconds
 tell = quiet()
 task = asked()
 torch.set_num_threads(task.threads)
-model = transformers.AutoModelForCausalLM.from_pretrained(task.model, dtype=torch.bfloat16).eval()
+wide = "AVX512" in torch.backends.cpu.get_cpu_capability()
+dtype = torch.bfloat16 if wide else torch.float32
+model = transformers.AutoModelForCausalLM.from_pretrained(task.model, dtype=dtype).eval()
 ids = torch.tensor([task.ids(model.config.vocab_size)] * task.streams)  # (streams, tokens)
 
 

@@ -63,7 +63,7 @@ def test_llama_cpp_is_asked_for_each_work(no_peers: Path) -> None:
     deep = commands["deep"]
     assert deep[deep.index("-d") + 1] == "8192"
     streams = commands["streams"]
-    assert int(streams[streams.index("-c") + 1]) == 32 * (64 + 32)
+    assert int(streams[streams.index("-c") + 1]) == 32 * (32 + 16)
 
 
 def test_a_build_without_a_program_is_told_from_none(no_peers: Path) -> None:

@@ -7,7 +7,7 @@ first on, for nothing else runs; each stream has its own.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
@@ -59,7 +59,8 @@ class Test:
 
 
 def measure(model: Model, test: Test, repetitions: int) -> list[float]:
-    """Tokens a second, of all streams together, of each repetition after one that does not count.
+    """Tokens a second, of all streams together, of each repetition, after a step of each width that
+    does not count.
 
     The depth is computed once: every repetition writes the same positions after it.
     """
@@ -67,8 +68,12 @@ def measure(model: Model, test: Test, repetitions: int) -> list[float]:
     ids = np.random.default_rng(SEED).integers(0, model.tokenizer.vocab_size, test.num_tokens)
     tokens = ids.astype(np.int32)
     fill(runner, tokens, test)
-    rates = [once(runner, tokens, test) for _ in range(repetitions + 1)]
-    return rates[1:]
+    steps = list(test.steps(runner.max_tokens))
+    warm = {step.tokens: step for step in steps}
+    once(runner, tokens, test, warm.values())
+    return [
+        test.streams * test.count / once(runner, tokens, test, steps) for _ in range(repetitions)
+    ]
 
 
 def fill(runner: Runner, ids: NDArray[np.int32], test: Test) -> None:
@@ -81,12 +86,13 @@ def fill(runner: Runner, ids: NDArray[np.int32], test: Test) -> None:
             runner.copy_page(page, stream * test.stream_pages + page)
 
 
-def once(runner: Runner, ids: NDArray[np.int32], test: Test) -> float:
-    timed = [batch(ids, step, test.stream_pages) for step in test.steps(runner.max_tokens)]
+def once(runner: Runner, ids: NDArray[np.int32], test: Test, steps: Iterable[Step]) -> float:
+    """Seconds that the steps take."""
+    timed = [batch(ids, step, test.stream_pages) for step in steps]
     started = time.perf_counter()
     for one in timed:
         runner.run(one)
-    return test.streams * test.count / (time.perf_counter() - started)
+    return time.perf_counter() - started
 
 
 def batch(ids: NDArray[np.int32], step: Step, stream_pages: int) -> Batch:
