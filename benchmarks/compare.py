@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import argparse
 import os
+import re
 import shlex
 import subprocess
 import sys
@@ -67,7 +68,7 @@ def measure(plan: Plan, records: Records) -> None:
             for number in range(plan.pairs):
                 for engine in plan.engines:
                     before = records.find(subject, engine.name)
-                    if any(one.why or one.round == number for one in before):
+                    if any(one.was_run and (one.why or one.round == number) for one in before):
                         continue
                     warm()
                     warm = partial(lambda: None)
@@ -140,8 +141,10 @@ def short(word: str) -> str:
 
 
 def last_words(text: str, status: int) -> str:
+    """Of a failed program: the line that names an error, else its last."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    return f"ended with {status}: {lines[-1][:120] if lines else 'and said nothing'}"
+    named = [line for line in lines if re.search("error|assert|abort", line, re.IGNORECASE)]
+    return f"ended with {status}: {(named or lines or ['and said nothing'])[-1][:120]}"
 
 
 def note(text: str) -> None:

@@ -31,7 +31,7 @@ class Line:
 
     @property
     def why(self) -> str:
-        return next((one.why for one in self.records if one.why), "")
+        return next((one.why for one in reversed(self.records) if one.why), "")
 
 
 def ratios(ours: Line, theirs: Line) -> list[float]:
@@ -112,4 +112,8 @@ def losses_text(groups: Sequence[Sequence[Line]]) -> str:
         and (several := ratios(mine, theirs))
         and statistics.median(several) < 1
     ]
-    return "\n".join(["Where we lose:", *found]) if found else "Where we lose: nowhere here."
+    return (
+        "\n".join(["Where we lose:", *found])
+        if found
+        else "Where we lose: nowhere, of what was measured."
+    )

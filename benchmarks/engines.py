@@ -109,18 +109,18 @@ def read_llama_cpp(output: str) -> dict[str, Any]:
     return {"tokens_per_second": json.loads(lines[-1])["speed_tg"]}
 
 
-def driven(peer: str, script: str, *, folder: bool = False, most: int = 0) -> Engine:
+def driven(peer: str, script: str, *, torch: bool = False, most: int = 0) -> Engine:
     """A peer that is a Python package, driven by a script of ours.
 
-    `folder`: it reads safetensors alone. `most`: tokens that it is asked for at most, because it
-    is so slow; the command tells.
+    `torch`: it is built on that, and reads folders of safetensors alone. `most`: tokens that it is
+    asked for at most, because it is so slow; the command tells.
     """
 
     def command(task: Task) -> Command:
         python = peers.python_of(peer)
         if python is None:
             raise Unable(peers.missing(peer))
-        model = folder_of(task.model) if folder else task.model
+        model = folder_of(task.model) if torch else task.model
         prompt, generate, depth = task.work.prompt, task.work.generate, task.work.depth
         if most:
             if depth > most:
@@ -131,7 +131,7 @@ def driven(peer: str, script: str, *, folder: bool = False, most: int = 0) -> En
         words = [word for name, value in asked.items() for word in (f"--{name}", str(value))]
         return Command(
             [str(python), str(DRIVERS / script), str(model), *words],
-            driver_environment(task.threads),
+            torch_environment(task.threads) if torch else {},
         )
 
     return Engine(peer, command, read_driver, peer)
@@ -150,12 +150,10 @@ def folder_of(model: Path) -> Path:
     return folder
 
 
-def driver_environment(threads: int) -> dict[str, str]:
-    """Keeps torch to the instructions that PYRITE_ISA names for us, so that like meets like."""
+def torch_environment(threads: int) -> dict[str, str]:
+    """With the instructions that PYRITE_ISA names for us, so that like meets like."""
     cores = ",".join(map(str, sorted(os.sched_getaffinity(0))[:threads]))
     found = {
-        "OMP_NUM_THREADS": str(threads),
-        "RAYON_NUM_THREADS": str(threads),
         "HF_HUB_OFFLINE": "1",
         "VLLM_CPU_OMP_THREADS_BIND": cores,
         "VLLM_CPU_KVCACHE_SPACE": "2",
@@ -179,7 +177,7 @@ ENGINES = {
         driven("ik_llama.cpp", "steps_ik_llama.py"),
         driven("xllamacpp", "steps_xllamacpp.py"),
         driven("mistral.rs", "steps_mistralrs.py", most=64),
-        driven("transformers", "steps_transformers.py", folder=True),
-        driven("vllm", "steps_vllm.py", folder=True),
+        driven("transformers", "steps_transformers.py", torch=True),
+        driven("vllm", "steps_vllm.py", torch=True),
     )
 }

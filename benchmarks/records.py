@@ -34,6 +34,11 @@ class Record:
     of_limit: float | None = None
     limit: str = ""
 
+    @property
+    def was_run(self) -> bool:
+        """Else the engine was not there, which may have changed."""
+        return bool(self.command)
+
 
 class Records:
     """`path` is written anew after each run; it is the only thing that is kept."""
@@ -46,6 +51,9 @@ class Records:
         return [one for one in self.all if (one.subject, one.engine) == (subject, engine)]
 
     def add(self, record: Record) -> None:
+        """In the place of an earlier one of the same run."""
+        known = (record.subject, record.engine, record.round)
+        self.all = [one for one in self.all if (one.subject, one.engine, one.round) != known]
         self.all.append(record)
         self._write()
 

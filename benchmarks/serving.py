@@ -243,8 +243,9 @@ def measured(names: Sequence[str], options: argparse.Namespace) -> list[Run]:
                     if (one.scenario, one.server) == (scenario, name)
                     and is_wanted(one, names, options)
                 ]
-                if any(one.why or one.round == number for one in before):
+                if any(one.command and (one.why or one.round == number) for one in before):
                     continue
+                runs = [one for one in runs if one not in before or one.command]
                 print(f"{scenario}, {name}, round {number + 1} ...", file=sys.stderr, flush=True)
                 runs.append(run(name, SCENARIOS[scenario], number, options))
                 write_runs(options.keep, runs)

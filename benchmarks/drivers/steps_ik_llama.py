@@ -1,20 +1,25 @@
 """ik_llama.cpp through its Python bindings: batches of a prompt, or of one token a stream.
 
-Weights are repacked while loading, as its `-rtr 1` does, and flash attention is on.
+Weights are repacked while loading, as its `-rtr 1` does, and flash attention is on; but for many
+streams, where its AVX2 kernels end in an assertion (S > 0).
 """
 
 from __future__ import annotations
 
+import os
 from importlib.metadata import version
 
-import ik_llama_cpp._ctypes_api as api
 from asked import answer, asked, quiet, seconds
-from ik_llama_cpp._internals import IkContext, IkModel
+
+task = asked()
+os.environ["OMP_NUM_THREADS"] = str(task.threads)
+
+import ik_llama_cpp._ctypes_api as api  # noqa: E402 - reads the number of threads
+from ik_llama_cpp._internals import IkContext, IkModel  # noqa: E402
 
 MICRO_BATCH = 512
 
 tell = quiet()
-task = asked()
 
 
 class Model(IkModel):
@@ -64,7 +69,7 @@ context = IkContext(
     model,
     n_ctx=task.streams * (len(ids) + task.generate + 32),
     n_threads=task.threads,
-    flash_attn=True,
+    flash_attn=task.streams == 1,
     n_seq_max=task.streams,
 )
 prompt(range(task.streams))

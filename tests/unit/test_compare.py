@@ -18,7 +18,16 @@ import compare  # noqa: E402
 import peers  # noqa: E402
 import serving  # noqa: E402
 from comparison import Line, comparison_table, lines_of, ratios  # noqa: E402
-from engines import ENGINES, Command, Engine, Task, Unable, read_llama_cpp, read_ours  # noqa: E402
+from engines import (  # noqa: E402
+    ENGINES,
+    Command,
+    Engine,
+    Task,
+    Unable,
+    read_llama_cpp,
+    read_ours,
+    torch_environment,
+)
 from records import Record, Records, Subject  # noqa: E402
 from server_peers import SERVERS, command_of  # noqa: E402
 from works import WORKS  # noqa: E402
@@ -110,12 +119,10 @@ def test_a_slow_peer_is_asked_for_less(no_peers: Path) -> None:
 
 
 def test_torch_is_kept_to_our_instructions(no_peers: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    make_package(no_peers / "ik_llama.cpp", "ik_llama_cpp")
     monkeypatch.delenv("PYRITE_ISA", raising=False)
-    assert "ATEN_CPU_CAPABILITY" not in ENGINES["ik_llama.cpp"].command(TASK).environment
+    assert "ATEN_CPU_CAPABILITY" not in torch_environment(2)
     monkeypatch.setenv("PYRITE_ISA", "avx2")
-    found = ENGINES["ik_llama.cpp"].command(TASK).environment
-    assert found["ATEN_CPU_CAPABILITY"] == "avx2"
+    assert torch_environment(2)["ATEN_CPU_CAPABILITY"] == "avx2"
 
 
 def fake(name: str, words: list[str]) -> Engine:
@@ -191,19 +198,25 @@ def test_what_is_there_is_not_measured_again(
 
     def counted(subject: Subject, engine: Engine, task: Task, number: int, limit: float) -> Record:
         asked.append((engine.name, number))
-        why = "" if engine.is_ours else "absent"
+        if engine.name == "vllm":
+            return Record(subject, engine.name, number, "", why="not installed")
+        why = "" if engine.is_ours else "no such architecture"
         value = 1.0 if engine.is_ours else None
-        return Record(subject, engine.name, number, "", "", value, why)
+        return Record(subject, engine.name, number, "a command", "", value, why)
 
     monkeypatch.setattr(compare, "run", counted)
     monkeypatch.setattr(compare, "warm_up", lambda model, threads: None)
-    engines = [ENGINES["pyrite default"], ENGINES["llama.cpp"]]
+    engines = [ENGINES[name] for name in ("pyrite default", "llama.cpp", "vllm")]
     plan = compare.Plan([str(tmp_path / "m.gguf")], [WORKS["prefill"]], engines, 2, 2, 9)
     records = Records(tmp_path / "kept.json")
     compare.measure(plan, records)
-    assert asked == [("pyrite default", 0), ("llama.cpp", 0), ("pyrite default", 1)]
+    first = [("pyrite default", 0), ("llama.cpp", 0), ("vllm", 0), ("pyrite default", 1)]
+    assert asked[:4] == first
+    del asked[:]
     compare.measure(replace(plan, pairs=3), records)
-    assert asked[3:] == [("pyrite default", 2)]
+    assert ("pyrite default", 2) in asked
+    assert {name for name, _ in asked} == {"pyrite default", "vllm"}
+    assert len(records.find(plan.subject(plan.models[0], plan.works[0]), "vllm")) == 3
 
 
 def test_pip_errors_are_told_in_one_line() -> None:
