@@ -14,8 +14,9 @@
 #include <optional>
 #include <span>
 
-#include "program/populate.h"
+#include "program/binding.h"
 #include "program/phase_cost.h"
+#include "program/populate.h"
 #include "program/program.h"
 
 namespace nb = nanobind;
@@ -59,11 +60,19 @@ Sizes checked(const Sizes& sizes) {
   return sizes;
 }
 
+Team::Places checked(Team::Places places, const Sizes& sizes) {
+  require(places.empty() || places.size() == size_t(sizes.num_threads), "a thread has no place");
+  for (const std::vector<int>& cpus : places) {
+    for (int cpu : cpus) require(cpu >= 0 && cpu < CPU_SETSIZE, "a processor's number is out of range");
+  }
+  return places;
+}
+
 // A program and the Python arrays whose memory it reads.
 class Executor {
  public:
-  Executor(const std::string& isa, const Sizes& sizes)
-      : program_(find_kernels(isa), checked(sizes)) {}
+  Executor(const std::string& isa, const Sizes& sizes, Team::Places places)
+      : program_(find_kernels(isa), checked(sizes), checked(std::move(places), sizes)) {}
 
   int add_matrix(const std::string& type, int rows, int columns, Bytes data) {
     require(rows > 0 && columns > 0, "a matrix is empty");
@@ -381,6 +390,13 @@ void bind_program(nb::module_ module) {
       .value("GELU_TANH", Activation::kGeluTanh);
   nb::enum_<KvType>(module, "KvType").value("F16", KvType::kF16).value("Q8", KvType::kQ8);
   module.def(
+      "interleave_memory",
+      [](const std::vector<int>& nodes) {
+        for (int node : nodes) require(node >= 0 && node < 4096, "a node's number is out of range");
+        return interleave_memory(nodes);
+      },
+      "nodes"_a);
+  module.def(
       "phase_seconds",
       [](int num_threads) {
         require(num_threads >= 1 && num_threads <= 1024, "num_threads is out of range");
@@ -396,12 +412,14 @@ void bind_program(nb::module_ module) {
       .def(
           "__init__",
           [](Executor* self, const std::string& isa, int num_threads, int max_tokens,
-             int arena_columns, int result_width, int num_pages, size_t page_bytes) {
+             int arena_columns, int result_width, int num_pages, size_t page_bytes,
+             Team::Places places) {
             new (self) Executor(isa, {num_threads, max_tokens, arena_columns, result_width, num_pages,
-                                      page_bytes});
+                                      page_bytes},
+                                std::move(places));
           },
           nb::kw_only(), "isa"_a, "num_threads"_a, "max_tokens"_a, "arena_columns"_a, "result_width"_a,
-          "num_pages"_a, "page_bytes"_a)
+          "num_pages"_a, "page_bytes"_a, "places"_a = Team::Places())
       .def("add_matrix", &Executor::add_matrix, "type"_a, "rows"_a, "columns"_a, "data"_a)
       .def("add_vector", &Executor::add_vector, "data"_a)
       .def("add_rope", &Executor::add_rope, "frequencies"_a, "factor"_a, "pairs"_a)

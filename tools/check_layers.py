@@ -17,6 +17,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("errors", "_native", "sampling.limits", "stopwatch", "beside"),
     ("cgroup",),
     ("cores", "memory"),
+    ("nodes",),
     ("config", "sampling.grammar"),
     ("quant", "sampling.params", "pooling"),
     ("formats", "request"),

@@ -47,9 +47,10 @@ Need need_of(const std::vector<Op>& ops, const KernelTable& kernels) {
 
 }  // namespace
 
-Program::Program(const KernelTable& kernels, const Sizes& sizes)
+Program::Program(const KernelTable& kernels, const Sizes& sizes, Team::Places places)
     : kernels_(kernels),
       sizes_(sizes),
+      places_(std::move(places)),
       arena_stride_(odd_lines(sizes.arena_columns)),
       arena_(sizeof(float) * arena_stride_ * size_t(sizes.max_tokens)),
       logits_(sizeof(float) * size_t(sizes.result_width) * size_t(sizes.max_tokens)),
@@ -122,7 +123,7 @@ void Program::start() {
       [](void* program, int member, int phase, int chunk) {
         static_cast<Program*>(program)->work(member, phase, chunk);
       },
-      this);
+      this, places_);
 }
 
 void Program::work(int member, int phase, int chunk) {

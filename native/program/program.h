@@ -37,7 +37,8 @@ struct PhaseTime {
 
 class Program {
  public:
-  Program(const KernelTable& kernels, const Sizes& sizes);
+  // `places`: processors that each thread keeps to; none where all may run anywhere.
+  Program(const KernelTable& kernels, const Sizes& sizes, Team::Places places = {});
 
   // Building, before the first run. What is returned stays where it is.
   const PackedMatrix* add_matrix(const PackedMatrix& matrix);
@@ -69,6 +70,7 @@ class Program {
 
   const KernelTable& kernels_;
   const Sizes sizes_;
+  const Team::Places places_;
   std::deque<PackedMatrix> matrices_;
   std::deque<std::vector<float>> vectors_;
   std::deque<RopeTable> ropes_;

@@ -7,7 +7,9 @@
 #include <stdexcept>
 #include <string>
 #include <system_error>
+#include <utility>
 
+#include "program/binding.h"
 #include "program/pause.h"
 
 namespace pyrite {
@@ -42,10 +44,11 @@ uint64_t Team::Open::word() const {
   return uint64_t(number) << 32 | uint64_t(phase) << kTicketBits | uint64_t(tickets);
 }
 
-Team::Team(int size, int num_phases, Work work, void* context)
+Team::Team(int size, int num_phases, Work work, void* context, Places places)
     : size_(size),
       work_(work),
       context_(context),
+      places_(std::move(places)),
       spins_(available_cores() >= size ? kSpins : kCrowdedSpins),
       phases_(size_t(num_phases)),
       attendance_(size),
@@ -97,6 +100,7 @@ void Team::run(std::span<const int> chunks) {
   }
   const int first = plan(chunks);
   if (first == kOver) return;
+  const Bound bound(places_.empty() ? std::vector<int>() : places_.front());
   Shared& shared = *shared_;
   const Clock::time_point begun = Clock::now();
   const uint32_t last = Open::of(shared.open.load(std::memory_order_relaxed)).number;
@@ -142,6 +146,7 @@ void Team::open(Shared& shared, uint32_t number, int phase) {
 }
 
 void Team::serve(Shared* shared, int member) {
+  if (!places_.empty()) bind_thread(places_[size_t(member)]);
   uint64_t seen = shared->open.load(std::memory_order_acquire);
   while (!shared->stop.load(std::memory_order_relaxed)) {
     const int present = shared->present.load(std::memory_order_acquire);

@@ -28,8 +28,11 @@ class Team {
   // Does one chunk; the caller of run() is member 0.
   using Work = void (*)(void* context, int member, int phase, int chunk);
 
+  // Processors that each member keeps to; none where all may run anywhere.
+  using Places = std::vector<std::vector<int>>;
+
   // Throws std::runtime_error when the system has no threads left; none is left behind then.
-  Team(int size, int num_phases, Work work, void* context);
+  Team(int size, int num_phases, Work work, void* context, Places places = {});
   ~Team();
   Team(const Team&) = delete;
   Team& operator=(const Team&) = delete;
@@ -90,6 +93,7 @@ class Team {
   const int size_;
   const Work work_;
   void* const context_;
+  const Places places_;
   const int spins_;
   std::unique_ptr<Shared> shared_;
   pid_t owner_ = 0;

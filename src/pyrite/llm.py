@@ -55,6 +55,7 @@ def load(
     kv_pages: int | None = None,
     kv_bytes: int | None = None,
     kv_type: str = "f16",
+    numa: str = "spread",
     kv_store_bytes: int | None = None,
     max_batch_tokens: int = 512,
     speculation: str | Path = "ngram",
@@ -71,7 +72,8 @@ def load(
     bits of activation, "fast" with 8 except in the last layer and the head. `kv_pages` or
     `kv_bytes`: memory for the keys and values of all requests; only what is used is taken. With
     `prefix_cache`, what they do not need keeps the beginnings of earlier prompts and answers.
-    `kv_type`: "f16", or "q8" for 8 bits, which take about half the memory.
+    `kv_type`: "f16", or "q8" for 8 bits, which take about half the memory. `numa`: on a machine
+    of several memory nodes "spread" keeps each thread to one and lays weights on all; or "off".
     `speculation`: how next tokens are guessed, to be verified several in one step: "ngram" from
     what followed the same tokens before, or by a draft model of the same vocabulary, given by its
     path or name; "off" guesses nothing. Answers are the same, guessed or not.
@@ -88,6 +90,7 @@ def load(
         kv_pages=kv_pages,
         kv_bytes=kv_bytes,
         kv_type=kv_type,
+        numa=numa,
         kv_store_bytes=kv_store_bytes,
         max_batch_tokens=max_batch_tokens,
         speculation=str(speculation),

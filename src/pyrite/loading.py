@@ -25,6 +25,7 @@ from pyrite.kv.pages import pages_for
 from pyrite.memory import available_bytes, memory_errors
 from pyrite.models.estimate import FLOAT_BYTES, estimate_memory, kv_bytes_per_token, require_memory
 from pyrite.models.registry import build_plan
+from pyrite.nodes import find_nodes
 from pyrite.sampling.speculate import Guesser, Repetition
 from pyrite.scheduler import Policy
 from pyrite.speculation import Speculation
@@ -233,7 +234,8 @@ def make_backend(settings: Settings, files: Sequence[Path]) -> Backend:
         return ReferenceBackend()
     from pyrite.backends.cpu import CpuBackend
 
-    return CpuBackend(settings.cache, files)
+    nodes = find_nodes() if settings.numa == "spread" else ()
+    return CpuBackend(settings.cache, files, nodes)
 
 
 def available_for(plan: Plan, settings: Settings) -> int | None:

@@ -2,6 +2,7 @@
 // member that is slow, a fork. Meant for the thread sanitizer too: the sums below are not atomic, so a
 // chunk that is done twice, or read before it is finished, is a race.
 
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -148,6 +149,27 @@ void test_shares() {
   }
 }
 
+// Each member keeps to its place; the caller's own mask is what it was when a step is over.
+void test_places() {
+  struct Masks {
+    std::atomic<int> wrong{0};
+    static void run(void* context, int, int, int) {
+      cpu_set_t mask;
+      sched_getaffinity(0, sizeof mask, &mask);
+      if (CPU_COUNT(&mask) != 1) ++static_cast<Masks*>(context)->wrong;
+    }
+  } masks;
+  cpu_set_t before, after;
+  CHECK(sched_getaffinity(0, sizeof before, &before) == 0);
+  int cpu = 0;
+  while (!CPU_ISSET(cpu, &before)) ++cpu;
+  Team team(2, 1, Masks::run, &masks, {{cpu}, {cpu}});
+  team.run(std::vector<int>{64});
+  CHECK(masks.wrong == 0);
+  CHECK(sched_getaffinity(0, sizeof after, &after) == 0);
+  CHECK(CPU_EQUAL(&before, &after));
+}
+
 constexpr int64_t kMillisecond = 1'000'000;
 
 void test_attendance() {
@@ -219,6 +241,7 @@ int main() {
   test_slow_member();
   test_more_chunks_than_tickets();
   test_stopwatch();
+  test_places();
   test_shares();
   test_attendance();
   test_one_is_always_present();

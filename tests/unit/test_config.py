@@ -44,6 +44,7 @@ def test_cache_home_reads_the_environment(monkeypatch: pytest.MonkeyPatch) -> No
         ("threads", 1025),
         ("precision", "int8"),
         ("kv_type", "q4"),
+        ("numa", "on"),
         ("kv_store_bytes", 0),
         ("kv_store_bytes", 1.5),
         ("precision", []),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import numpy as np
@@ -15,6 +16,7 @@ from pyrite.backends.reference import ReferenceBackend
 from pyrite.errors import BackendError, UnsupportedError
 from pyrite.graph.fuse import PASSES
 from pyrite.graph.ops import Norm, Rope
+from pyrite.nodes import Node
 from steps import Part, make_batch, num_pages, sequence_logits
 
 # Float32 sums of up to 300 terms near one, in another order: 300 * 2^-24 at most, far less in
@@ -257,6 +259,17 @@ def test_rows_with_nan_or_infinity_are_reported():
     assert runner.broken_outputs() == [1, 3]
     runner.run(make_batch([Part([1, 2], [0])]))
     assert runner.broken_outputs() == []
+
+
+def test_threads_bound_to_nodes_change_nothing():
+    """Two nodes of one processor each, as the mask allows: one that has both stands for both."""
+    allowed = sorted(os.sched_getaffinity(0))
+    nodes = [Node(0, frozenset(allowed[:1])), Node(0, frozenset(allowed[-1:]))]
+    model = attention_model(4, 2, 16, 0, 0.0)
+    ids = token_ids(40)
+    bound = sequence_logits(prepare(model, backend=CpuBackend(nodes=nodes)), ids)
+    assert np.array_equal(sequence_logits(prepare(model), ids), bound)
+    assert sorted(os.sched_getaffinity(0)) == allowed
 
 
 def test_profile_names_each_phase():

@@ -10,6 +10,7 @@ import pytest
 from pyrite.cgroup import cpu_quota, memory_left
 from pyrite.cores import choose_threads, parse_list
 from pyrite.memory import available_bytes
+from pyrite.nodes import find_nodes, spread
 
 CPU = "sys/devices/system/cpu"
 MOUNT_V2 = "30 23 0:26 / /sys/fs/cgroup rw,nosuid - cgroup2 cgroup2 rw,nsdelegate"
@@ -180,6 +181,48 @@ def test_threads_follow_the_mask_of_this_process() -> None:
 )
 def test_parse_list(text: str, expected: set[int]) -> None:
     assert parse_list(text) == expected
+
+
+NODE = "sys/devices/system/node"
+TWO_NODES = {
+    f"{NODE}/online": "0-1",
+    f"{NODE}/node0/cpulist": "0-3,8-11",
+    f"{NODE}/node1/cpulist": "4-7,12-15",
+}
+# name: (files, affinity, threads, node of each)
+TOPOLOGIES: dict[str, tuple[dict[str, str], set[int], int, list[int]]] = {
+    "no tree": ({}, {0, 1}, 2, []),
+    "one node": ({f"{NODE}/online": "0", f"{NODE}/node0/cpulist": "0-1"}, {0, 1}, 2, []),
+    "two nodes": (TWO_NODES, set(range(16)), 8, [0, 0, 0, 0, 1, 1, 1, 1]),
+    "an odd number of threads": (TWO_NODES, set(range(16)), 3, [0, 1, 1]),
+    "one thread": (TWO_NODES, set(range(16)), 1, []),
+    "a mask of one node": (TWO_NODES, {0, 1, 2, 3}, 4, []),
+    "a mask of unequal parts": (TWO_NODES, {0, 1, 2, 4}, 4, [0, 0, 0, 1]),
+    "a node of memory alone": (
+        TWO_NODES | {f"{NODE}/online": "0-2", f"{NODE}/node2/cpulist": ""},
+        set(range(16)),
+        2,
+        [0, 1],
+    ),
+    "numbers with a gap": (
+        {
+            f"{NODE}/online": "0,8",
+            f"{NODE}/node0/cpulist": "0-1",
+            f"{NODE}/node8/cpulist": "2-3",
+        },
+        set(range(4)),
+        2,
+        [0, 8],
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOPOLOGIES)
+def test_threads_are_spread_over_nodes(tmp_path: Path, name: str) -> None:
+    files, affinity, count, expected = TOPOLOGIES[name]
+    nodes = find_nodes(affinity=affinity, root=tree(tmp_path, files))
+    assert [node.index for node in spread(count, nodes)] == expected
+    assert all(node.cpus <= affinity for node in nodes)
 
 
 MEMORY_V2 = {

@@ -6,7 +6,8 @@ It knows plans, weights and pages; never requests, text or HTTP.
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from pyrite.backends.packing import PackedMatrix, packed_weights
 from pyrite.errors import BackendError, CapacityError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.plan import Plan
+from pyrite.nodes import Node, spread
 
 PLANES = {"default": 2, "fast": 1}
 
@@ -88,14 +90,18 @@ class CpuRunner:
 class CpuBackend:
     """`cache` is Pyrite's folder, where packed weights are kept; None keeps them in memory only.
 
-    `files` hold the weights: a file that was written since has its weights packed anew.
+    `files` hold the weights: a file that was written since has its weights packed anew. With more
+    than one memory node each thread keeps to one, and weights that are read in lie on all of them.
     """
 
     name = "cpu"
 
-    def __init__(self, cache: Path | None = None, files: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, cache: Path | None = None, files: Sequence[Path] = (), nodes: Sequence[Node] = ()
+    ) -> None:
         self.cache = cache
         self.files = files
+        self.nodes = nodes
         self._packed: Mapping[str, PackedMatrix] = {}
         self._weights: Mapping[str, Tensor] | None = None  # what `_packed` was made of
 
@@ -124,7 +130,8 @@ class CpuBackend:
         names = matrix_names(plan)
         if self._weights is not weights or not self._packed.keys() >= set(names):
             tensors = [weights[name] for name in names]
-            self._packed = packed_weights(tensors, self.cache, num_threads, self.files)
+            with interleaved(spread(num_threads, self.nodes)):
+                self._packed = packed_weights(tensors, self.cache, num_threads, self.files)
             self._weights = weights
         return self._packed
 
@@ -140,6 +147,7 @@ class CpuBackend:
                 result_width=plan.values[plan.result].width,
                 num_pages=num_pages,
                 page_bytes=page_bytes,
+                places=[sorted(node.cpus) for node in spread(num_threads, self.nodes)],
             )
         except ValueError as error:
             raise BackendError(str(error), hint="unset PYRITE_ISA to have one chosen") from error
@@ -148,3 +156,15 @@ class CpuBackend:
                 f"{num_pages} pages of keys and values need {num_pages * page_bytes >> 20} MiB",
                 hint="ask for a smaller context or fewer pages",
             ) from None
+
+
+@contextmanager
+def interleaved(nodes: Sequence[Node]) -> Iterator[None]:
+    """Memory that comes into use meanwhile lies on these nodes in turn; with none, as ever."""
+    if nodes:
+        native.interleave_memory(sorted({node.index for node in nodes}))
+    try:
+        yield
+    finally:
+        if nodes:
+            native.interleave_memory([])

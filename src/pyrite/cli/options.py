@@ -93,6 +93,12 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         help="keys and values in 16 bits, or in 8: about half the memory",
     )
     group.add_argument(
+        "--numa",
+        default="spread",
+        metavar="{spread,off}",
+        help="with several memory nodes: keep each thread to one, and lay weights on all",
+    )
+    group.add_argument(
         "--speculation",
         default="ngram",
         metavar="{ngram,off,MODEL}",
@@ -150,6 +156,7 @@ def load_model(options: argparse.Namespace, path: Any, **more: Any) -> Model:
         precision=options.precision,
         backend=options.backend,
         kv_type=options.kv_type,
+        numa=options.numa,
         speculation=options.speculation,
         **more,
     )

@@ -126,6 +126,7 @@ def run(options: argparse.Namespace) -> int:
         precision=options.precision,
         backend=options.backend,
         kv_type=options.kv_type,
+        numa=options.numa,
         max_batch_tokens=options.max_batch_tokens,
         prefill_chunk=options.prefill_chunk,
         prefix_cache=not options.no_prefix_cache,
