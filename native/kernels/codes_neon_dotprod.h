@@ -1,10 +1,10 @@
 // Products with SDOT: four columns of four rows of the panel by four activations that a register's
 // lane holds, sixteen of which are loaded at once.
 
-template <int kBits, int kPlaneCount>
+template <bool kSubtractsZero, int kPlaneCount>
 struct ByteDot {
   static constexpr uint32_t kForm = kPlanes;
-  static constexpr bool kCentred = kBits == 8;
+  static constexpr bool kCentred = kSubtractsZero;
   static constexpr int kGroupBytes = 64;
   static constexpr size_t kBlockBytes = plane_block_bytes(kPlaneCount);
   static constexpr int kStepBytes = 4;
@@ -56,4 +56,4 @@ struct ByteDot {
 };
 
 template <int kBits, int kPlaneCount>
-using DotFor = ByteDot<kBits, kPlaneCount>;
+using DotFor = ByteDot<kBits == 8, kPlaneCount>;

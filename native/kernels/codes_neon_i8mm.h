@@ -2,10 +2,10 @@
 // So a chunk keeps groups in pairs, for each two rows of the panel 16 bytes: eight columns of the
 // one, then of the other. A row of activations alone takes the same bytes with SDOT.
 
-template <int kBits, int kPlaneCount>
+template <bool kSubtractsZero, int kPlaneCount>
 struct ByteDot {
   static constexpr uint32_t kForm = kPlanes;
-  static constexpr bool kCentred = kBits == 8;
+  static constexpr bool kCentred = kSubtractsZero;
   static constexpr int kGroupBytes = 64;
   static constexpr size_t kBlockBytes = plane_block_bytes(kPlaneCount);
   static constexpr int kStepBytes = 4;
@@ -129,4 +129,4 @@ struct ByteDot {
 };
 
 template <int kBits, int kPlaneCount>
-using DotFor = ByteDot<kBits, kPlaneCount>;
+using DotFor = ByteDot<kBits == 8, kPlaneCount>;
