@@ -56,6 +56,7 @@ class Loaded:
     engine: Engine
     backend: Backend
     seconds: Mapping[str, float] = field(default_factory=dict)  # of each stage of loading
+    notes: tuple[str, ...] = ()  # lines for logs: what was decided, and why
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +65,7 @@ class Room:
 
     context: int
     num_pages: int
+    reason: str = field(default="", compare=False)  # of the number of pages, for logs
 
 
 def load_engine(path: Path, settings: Settings) -> Loaded:
@@ -80,7 +82,6 @@ def _load_engine(path: Path, settings: Settings) -> Loaded:
     plan = build_plan(checkpoint)
     room = find_room(plan, checkpoint.tensors, settings, available_for(plan, settings))
     threads = choose_threads(settings.threads)
-    logger.info("threads %s", threads.reason)
     watch.lap("plan")
     backend = make_backend(settings, checkpoint.files)
     runner = backend.prepare(
@@ -95,6 +96,9 @@ def _load_engine(path: Path, settings: Settings) -> Loaded:
     watch.lap("weights")
     tokenizer = making.result() or ids_only(checkpoint, plan)
     watch.lap("tokenizer")
+    notes = (f"threads {threads.reason}", room_note(room, runner))
+    for note in notes:
+        logger.info(note)
     keeper = make_keeper(runner, settings)
     fingerprint = ""  # within one process every page is of one model
     if keeper is not None:
@@ -114,7 +118,9 @@ def _load_engine(path: Path, settings: Settings) -> Loaded:
         keeper=keeper,
     )
     watch.lap("engine")
-    return Loaded(checkpoint, plan, tokenizer, settings, threads, engine, backend, watch.seconds)
+    return Loaded(
+        checkpoint, plan, tokenizer, settings, threads, engine, backend, watch.seconds, notes
+    )
 
 
 def make_keeper(runner: Runner, settings: Settings) -> Keeper | None:
@@ -266,12 +272,28 @@ def find_room(
         raise ParameterError("kv_pages", asked, limit)
     needed = replace(fixed, keys_and_values=(asked or least) * page_bytes)
     require_memory(needed, available)
-    return Room(context, asked or _default_pages(least, left))
+    if asked is not None:
+        return Room(context, asked, "as asked")
+    return Room(context, *_default_pages(least, left))
 
 
-def _default_pages(least: int, left: int | None) -> int:
+def _default_pages(least: int, left: int | None) -> tuple[int, str]:
+    """And why so many."""
     wanted = FULL_REQUESTS * least
-    return wanted if left is None else max(least, min(wanted, int(left * KV_SHARE)))
+    share = wanted if left is None else int(left * KV_SHARE)
+    if share >= wanted:
+        return wanted, f"{FULL_REQUESTS} whole contexts"
+    if share > least:
+        return share, f"{KV_SHARE:.0%} of the memory that the weights leave"
+    return least, "one whole context: memory is short"
+
+
+def room_note(room: Room, runner: Runner) -> str:
+    num_bytes = room.num_pages * runner.page_bytes
+    return (
+        f"keys and values at most {-(-num_bytes >> 20)} MiB, {room.num_pages * PAGE_TOKENS} tokens:"
+        f" {room.reason}; filled as they are used"
+    )
 
 
 def _asked_pages(settings: Settings, page_bytes: int) -> int | None:

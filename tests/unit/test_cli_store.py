@@ -85,6 +85,25 @@ def test_a_folder_that_cannot_be_written_to(
     assert "PYRITE_HOME" in shown
 
 
+def test_what_a_model_takes(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "--memory", str(kept), "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["key_value_bytes"] == {"f16": 1024.0, "q8": 560.0}
+    assert found["least_columns"] <= found["activation_columns"] < found["separate_columns"]
+    assert found["packed"] < 1.1 * found["weights"]
+    assert found["pages"] == 1024 * found["page_tokens"]
+    assert main(["show", "--memory", str(kept)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line[:14].strip() for line in lines] == [
+        "weights",
+        "keys, values",
+        "pages",
+        "context",
+        "activations",
+        "logits",
+    ]
+
+
 def test_a_kept_model_is_found_by_its_name(kept: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "tiny.gguf", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["path"] == str(kept)

@@ -9,7 +9,7 @@ from random_graphs import graphs
 
 from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.graph.fuse import fuse
-from pyrite.graph.memory import ALIGNMENT, OUTSIDE, elementwise, place
+from pyrite.graph.memory import ALIGNMENT, OUTSIDE, elementwise, least_columns, place
 from pyrite.graph.ops import Graph
 from pyrite.graph.rewrite import operands
 from pyrite.models.registry import build_plan
@@ -54,6 +54,7 @@ def test_values_that_live_together_lie_apart(drawn):
     for graph in (drawn[0], fuse(drawn[0])):
         columns, arena_columns = place(graph)
         check_placement(graph, columns, arena_columns)
+        assert least_columns(graph) <= arena_columns
         assert columns[graph.result] == OUTSIDE
 
 
@@ -61,12 +62,8 @@ def test_values_that_live_together_lie_apart(drawn):
 def test_models_lie_apart_and_close(golden, case):
     plan = build_plan(open_checkpoint(golden / "tiny" / case))
     check_placement(Graph(plan.values, plan.ops, plan.result), plan.columns, plan.arena_columns)
-    widest = max(
-        sum({view.value: plan.values[view.value].width for view in operands(op)}.values())
-        + (0 if op.output == plan.result else plan.values[op.output].width)
-        for op in plan.ops
-    )
-    assert plan.arena_columns <= 1.5 * widest
+    least = least_columns(Graph(plan.values, plan.ops, plan.result))
+    assert least <= plan.arena_columns <= 1.3 * least
 
 
 def test_a_residual_is_written_in_place(golden):

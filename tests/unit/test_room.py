@@ -48,6 +48,14 @@ def test_by_default(machine: Machine) -> None:
     assert machine.room(None) == machine.room(), "where memory is unknown, it is no limit"
 
 
+def test_the_reason_is_said(machine: Machine) -> None:
+    assert machine.room().reason == "4 whole contexts"
+    assert machine.room(kv_pages=10).reason == "as asked"
+    least = DEFAULT_CONTEXT // PAGE_TOKENS * machine.page_bytes
+    assert machine.room(machine.fixed + 3 * least).reason.startswith("50% of the memory that")
+    assert machine.room(machine.fixed + least).reason.startswith("one whole context")
+
+
 def test_a_model_of_a_short_context(machine: Machine) -> None:
     machine.plan = replace(machine.plan, context_length=100)
     assert machine.room() == Room(100, FULL_REQUESTS * 4)

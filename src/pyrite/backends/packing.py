@@ -76,6 +76,11 @@ def packed_weights(
     return {t.name: PackedMatrix(t.type, *_matrix(t), data[t.name]) for t in tensors}
 
 
+def packed_bytes(tensors: Sequence[Tensor]) -> int:
+    """Of all of them together, in a file or in memory."""
+    return sum(align(_packed_bytes(tensor), ALIGNMENT) for tensor in tensors)
+
+
 def kept_path(contents: Contents, cache: Path) -> Path:
     """Where the packed matrices are kept, or would be."""
     return cache / "packed" / f"{contents.fingerprint.hex()[:32]}.bin"

@@ -1,4 +1,4 @@
-"""What a model file holds, and with --plan what is made of it."""
+"""What a model file holds, with --plan what is made of it, with --memory what it takes."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from pyrite.cli.models import find_model
 from pyrite.cli.terminal import size, this_terminal
+from pyrite.config import Settings
 
 if TYPE_CHECKING:
     from pyrite.formats.checkpoint import Checkpoint, TokenizerData
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL")
     parser.add_argument("--plan", action="store_true", help="the operations that the model becomes")
+    parser.add_argument("--memory", action="store_true", help="what it takes once it is loaded")
     parser.add_argument("--json", action="store_true", help="for a program to read")
 
 
@@ -30,6 +32,12 @@ def run(options: argparse.Namespace) -> int:
         from pyrite.models.registry import build_plan
 
         print(show_plan(build_plan(checkpoint)), end="")
+        return 0
+    if options.memory:
+        from pyrite.cli.footprint import describe_memory, memory_rows
+
+        found = describe_memory(checkpoint, Settings())
+        print(json.dumps(found, indent=1) if options.json else table(memory_rows(found)))
         return 0
     facts = describe(checkpoint)
     print(json.dumps(facts, ensure_ascii=False, indent=1) if options.json else as_text(facts))

@@ -16,6 +16,7 @@ result, and never keeps partial sums in the output's columns. The result is outs
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import accumulate
 
 from pyrite.graph.ops import Add, Gate, Graph, Linear, Op, RmsNorm, Softcap, View
 from pyrite.graph.rewrite import operands
@@ -37,15 +38,24 @@ class Slot:
 def place(graph: Graph) -> tuple[tuple[int, ...], int]:
     """The column of each value (-1 for the result) and the width of the arena, in float32."""
     slots = _slots(graph)
-    placed: list[Slot] = []
-    for slot in slots.values():
-        if slot.column == OUTSIDE:
-            slot.column = _first_fit(slot, placed)
-            placed.append(slot)
+    by_age = _distinct(slots)
+    by_width = sorted(by_age, key=lambda slot: -slot.width)  # leaves the better gaps, most times
+    width, other = _place(by_age), _place(by_width)
+    if width <= other:
+        _place(by_age)
     columns = tuple(
         OUTSIDE if value.id == graph.result else slots[value.id].column for value in graph.values
     )
-    return columns, max((slot.column + _aligned(slot.width) for slot in placed), default=0)
+    return columns, min(width, other)
+
+
+def least_columns(graph: Graph) -> int:
+    """The most that live at one time: no placement is narrower."""
+    changes = [0] * (len(graph.ops) + 1)
+    for slot in _distinct(_slots(graph)):
+        changes[slot.first] += _aligned(slot.width)
+        changes[slot.last + 1] -= _aligned(slot.width)
+    return max(accumulate(changes))
 
 
 def last_uses(graph: Graph) -> dict[int, int]:
@@ -93,6 +103,20 @@ def _slots(graph: Graph) -> dict[int, Slot]:
             slots[op.output] = slots[home]
             slots[home].last = last[op.output]
     return slots
+
+
+def _distinct(slots: dict[int, Slot]) -> list[Slot]:
+    """Each once, in the order of their first ops."""
+    return list({id(slot): slot for slot in slots.values()}.values())
+
+
+def _place(slots: list[Slot]) -> int:
+    """Gives each slot its column, in this order; how many columns they need together."""
+    placed: list[Slot] = []
+    for slot in slots:
+        slot.column = _first_fit(slot, placed)
+        placed.append(slot)
+    return max((slot.column + _aligned(slot.width) for slot in placed), default=0)
 
 
 def _first_fit(slot: Slot, placed: list[Slot]) -> int:

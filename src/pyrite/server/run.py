@@ -146,6 +146,8 @@ class Run:
             return
         ready = self._service.link.ready
         assert ready is not None
+        for note in ready.notes:
+            self._say(note)
         self._say(f"{self._service.card.name} is ready at {url}")
 
     def _signalled(self) -> None:

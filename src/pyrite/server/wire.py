@@ -61,7 +61,7 @@ class Ready(msgspec.Struct, frozen=True, tag="ready"):
     vocabulary: int
     num_pages: int
     threads: int
-    notes: list[str]
+    notes: list[str]  # what was decided for the model, for whoever starts the server
 
 
 class Failed(msgspec.Struct, frozen=True, tag="failed"):

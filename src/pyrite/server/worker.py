@@ -149,7 +149,7 @@ def load(pipe: Pipe) -> Loaded | None:
             vocabulary=engine.vocabulary,
             num_pages=engine.runner.num_pages,
             threads=loaded.threads.count,
-            notes=[f"threads {loaded.threads.reason}"],
+            notes=list(loaded.notes),
         )
     )
     return loaded
