@@ -25,13 +25,27 @@ struct BlockHead {
 };
 static_assert(sizeof(BlockHead) == 32);
 
+// Followed by int8 (32,) of one plane. For zeros there is less the sum of q over the first and over
+// the last two columns of each four.
+struct PairHead {
+  float scale;
+  float value;
+  float half_values[2];
+  int16_t less_pairs[2];
+  int16_t less_half_pairs[2][2];  // the same of columns 0-15 and 16-31
+  float unused;
+};
+static_assert(sizeof(PairHead) == 32);
+
 constexpr size_t plane_block_bytes(int planes) { return sizeof(BlockHead) + size_t(planes) * 32; }
+constexpr size_t kByteBlockBytes = sizeof(PairHead) + 32;
 constexpr size_t kWordBlockBytes = sizeof(BlockHead) + 64;
 
 // Offsets in bytes. An area whose form was not asked for is empty.
 struct ActivationAreas {
   size_t planes;  // (blocks,) of plane_block_bytes
   size_t words;   // (blocks,) of kWordBlockBytes
+  size_t bytes;   // (blocks,) of kByteBlockBytes
   size_t floats;  // float (columns,)
   size_t end;
 };
@@ -42,7 +56,8 @@ constexpr ActivationAreas activation_areas(int columns, int planes, uint32_t for
   const size_t blocks = size_t(columns) / kBlock;
   ActivationAreas areas{};
   areas.words = round_up_64(forms & kPlanes ? blocks * plane_block_bytes(planes) : 0);
-  areas.floats = areas.words + round_up_64(forms & kWords ? blocks * kWordBlockBytes : 0);
+  areas.bytes = areas.words + round_up_64(forms & kWords ? blocks * kWordBlockBytes : 0);
+  areas.floats = areas.bytes + round_up_64(forms & kBytes ? blocks * kByteBlockBytes : 0);
   areas.end = areas.floats + round_up_64(forms & kFloats ? 4 * size_t(columns) : 0);
   return areas;
 }

@@ -11,6 +11,8 @@ template <class Dot>
 struct Chunk {
   alignas(64) uint8_t codes[kChunkBlocks * kGroups * Dot::kGroupBytes];
   alignas(64) float steps[kMostSteps * kPanelRows];
+  alignas(64) int32_t whole_steps[kMostSteps * kPanelRows];  // of types that have them, under `scale`
+  alignas(64) float scale[kPanelRows];
   alignas(64) float offsets[kMostSteps * kPanelRows];
 };
 
@@ -33,10 +35,20 @@ inline Codes group_codes(const uint8_t* low, const uint8_t* high, int g) {
   return codes;
 }
 
-// The groups of a block as the Dot keeps them: one after the other, or two at a time.
+// The groups of a block as the Dot keeps them: folded, one after the other, or two at a time.
 template <WeightType kType, class Dot>
-PYRITE_INLINE void put_groups(const uint8_t* low, const uint8_t* high, uint8_t* to) {
-  if constexpr (requires(Codes codes) { Dot::put_pair(to, codes, codes); }) {
+PYRITE_INLINE void put_groups(const uint8_t* low, const uint8_t* high, const int32_t* whole_steps,
+                              uint8_t* to) {
+  constexpr WeightTraits kTraits = traits_of(kType);
+  if constexpr (is_folded<Dot>()) {
+#pragma GCC unroll 8
+    for (int g = 0; g < kGroups; ++g) {
+      const int32_t* step = whole_steps + 4 * g / kTraits.step_columns * kPanelRows;
+      Dot::template put_folded<has_whole_steps(kType)>(to + g * Dot::kGroupBytes,
+                                                       group_codes<kType>(low, high, g),
+                                                       kTraits.zero, step);
+    }
+  } else if constexpr (requires(Codes codes) { Dot::put_pair(to, codes, codes); }) {
 #pragma GCC unroll 4
     for (int g = 0; g < kGroups; g += 2) {
       Dot::put_pair(to + g * Dot::kGroupBytes, group_codes<kType>(low, high, g),
@@ -54,17 +66,18 @@ PYRITE_INLINE void put_groups(const uint8_t* low, const uint8_t* high, uint8_t* 
 inline void fetch_ahead(const uint8_t* from) { __builtin_prefetch(from + kAhead); }
 
 template <WeightType kType, class Dot>
-inline void widen_codes(const uint8_t* low, const uint8_t* high, int num_blocks, uint8_t* codes) {
+inline void widen_codes(const uint8_t* low, const uint8_t* high, int num_blocks,
+                        Chunk<Dot>& chunk) {
   constexpr WeightTraits kTraits = traits_of(kType);
   for (int b = 0; b < num_blocks; ++b) {
 #pragma GCC unroll 8
     for (int line = 0; line < kTraits.low_bits; ++line) fetch_ahead(low + 64 * line);
 #pragma GCC unroll 8
     for (int line = 0; line < kTraits.high_bits; ++line) fetch_ahead(high + 64 * line);
-    put_groups<kType, Dot>(low, high, codes);
+    const int32_t* steps = chunk.whole_steps + b * kBlock / kTraits.step_columns * kPanelRows;
+    put_groups<kType, Dot>(low, high, steps, chunk.codes + b * kGroups * Dot::kGroupBytes);
     low += 64 * kTraits.low_bits;
     high += 64 * kTraits.high_bits;
-    codes += kGroups * Dot::kGroupBytes;
   }
 }
 
@@ -72,28 +85,45 @@ inline Lanes halves_at(const uint8_t* from) {
   return load_half(reinterpret_cast<const uint16_t*>(from));
 }
 
-// Steps and offsets of one block, as float32; `steps` and `offsets` have a row of 16 for each step.
 template <WeightType kType>
-inline void widen_steps(const uint8_t* bytes, const uint8_t* halves, float* steps, float* offsets) {
+PYRITE_INLINE Ints whole_step(const uint8_t* bytes) {
+  if constexpr (kType == WeightType::Q2_K) return low_nibbles_as_ints(bytes);
+  if constexpr (traits_of(kType).step_bytes == 2) return bytes_as_ints<uint8_t>(bytes);
+  return bytes_as_ints<int8_t>(bytes);
+}
+
+template <WeightType kType>
+PYRITE_INLINE Lanes least_of(const uint8_t* bytes) {
+  if constexpr (kType == WeightType::Q2_K) return to_floats(high_nibbles_as_ints(bytes));
+  return to_floats(bytes_as_ints<uint8_t>(bytes + kPanelRows));
+}
+
+template <class Dot>
+PYRITE_INLINE Ints step_form(Ints step) {
+  if constexpr (is_narrow<Dot>() || is_folded<Dot>()) return Dot::step_form(step);
+  else return step;
+}
+
+// Steps and offsets of one block; they have a row of 16 for each step.
+template <WeightType kType, class Dot>
+inline void widen_steps(const uint8_t* bytes, const uint8_t* halves, int row, Chunk<Dot>& chunk) {
   constexpr WeightTraits kTraits = traits_of(kType);
   const Lanes scale = halves_at(halves);
   const Lanes second = kTraits.has_offset() ? halves_at(halves + 32) : broadcast(0.0f);
-  for (int s = 0; s < kBlock / kTraits.step_columns; ++s) {
+  for (int s = 0; s < kBlock / kTraits.step_columns; ++s, row += kPanelRows) {
     const uint8_t* at = bytes + s * kPanelRows * kTraits.step_bytes;
     Lanes step = scale;
     Lanes offset = second;
-    if constexpr (kType == WeightType::Q2_K) {
-      step = scale * low_nibbles_as_floats(at);
-      offset = broadcast(0.0f) - second * high_nibbles_as_floats(at);
-    } else if constexpr (kTraits.step_bytes == 2) {
-      step = scale * bytes_as_floats<uint8_t>(at);
-      offset = broadcast(0.0f) - second * bytes_as_floats<uint8_t>(at + kPanelRows);
+    if constexpr (has_whole_steps(kType)) {
+      store_ints(chunk.whole_steps + row, step_form<Dot>(whole_step<kType>(at)));
+      if constexpr (kTraits.has_offset()) offset = broadcast(0.0f) - second * least_of<kType>(at);
     } else if constexpr (kTraits.step_bytes == 1) {
-      step = scale * bytes_as_floats<int8_t>(at);
+      step = scale * to_floats(bytes_as_ints<int8_t>(at));
     }
-    store(steps + s * kPanelRows, step);
-    if constexpr (kTraits.has_offset()) store(offsets + s * kPanelRows, offset);
+    if constexpr (!has_whole_steps(kType)) store(chunk.steps + row, step);
+    if constexpr (kTraits.has_offset()) store(chunk.offsets + row, offset);
   }
+  if constexpr (has_whole_steps(kType)) store(chunk.scale, scale);
 }
 
 // A unit of `num_blocks`, the last of a panel being shorter.
@@ -103,14 +133,17 @@ inline void widen(const uint8_t* unit, int num_blocks, Chunk<Dot>& chunk) {
   constexpr int kSteps = kBlock / kTraits.step_columns;
   constexpr int kFileBlocks = kTraits.file_columns / kBlock;
   const UnitAreas areas = unit_areas(kType, num_blocks);
-  widen_codes<kType, Dot>(unit + areas.low, unit + areas.high, num_blocks, chunk.codes);
+  const auto codes = [&] {
+    widen_codes<kType, Dot>(unit + areas.low, unit + areas.high, num_blocks, chunk);
+  };
+  if constexpr (!is_folded<Dot>()) codes();  // in the order of memory
   for (int b = 0; b < num_blocks; ++b) {
     const uint8_t* bytes = unit + areas.steps + b * kSteps * kPanelRows * kTraits.step_bytes;
     const uint8_t* halves =
         unit + areas.halves + b / kFileBlocks * 2 * kPanelRows * kTraits.num_halves;
-    const int at = b * kSteps * kPanelRows;
-    widen_steps<kType>(bytes, halves, chunk.steps + at, chunk.offsets + at);
+    widen_steps<kType>(bytes, halves, b * kSteps * kPanelRows, chunk);
   }
+  if constexpr (is_folded<Dot>()) codes();
 }
 
 }  // namespace product

@@ -25,10 +25,10 @@ struct Ints {
 
 PYRITE_INLINE Lanes to_floats(Ints a) { return {_mm512_cvtepi32_ps(a.all)}; }
 template <class T>
-PYRITE_INLINE Lanes bytes_as_floats(const uint8_t* from) {
+PYRITE_INLINE Ints bytes_as_ints(const uint8_t* from) {
   const __m128i bytes = _mm_loadu_si128((const __m128i*)from);
-  if constexpr (std::is_signed_v<T>) return {_mm512_cvtepi32_ps(_mm512_cvtepi8_epi32(bytes))};
-  return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))};
+  if constexpr (std::is_signed_v<T>) return {_mm512_cvtepi8_epi32(bytes)};
+  return {_mm512_cvtepu8_epi32(bytes)};
 }
 PYRITE_INLINE Lanes fused_once(Lanes a, Lanes b, Lanes c) { return fused(a, b, c); }
 
@@ -38,6 +38,10 @@ PYRITE_INLINE __m512i broadcast_32(const void* from) {
   return _mm512_set1_epi32(value);
 }
 
+PYRITE_INLINE Ints load_ints(const int32_t* from) { return {_mm512_load_si512(from)}; }
+PYRITE_INLINE void store_ints(int32_t* to, Ints a) { _mm512_store_si512(to, a.all); }
+PYRITE_INLINE Ints operator+(Ints a, Ints b) { return {_mm512_add_epi32(a.all, b.all)}; }
+PYRITE_INLINE Ints operator*(Ints a, Ints b) { return {_mm512_mullo_epi32(a.all, b.all)}; }
 PYRITE_INLINE Ints subtract_raised(Ints a, const int32_t* n, int bits) {
   const __m512i raised = _mm512_sllv_epi32(broadcast_32(n), _mm512_set1_epi32(bits));
   return {_mm512_sub_epi32(a.all, raised)};

@@ -39,6 +39,23 @@ struct Ints {
   int32x4_t first, second, third, fourth;
 };
 
+PYRITE_INLINE Ints load_ints(const int32_t* from) {
+  return {vld1q_s32(from), vld1q_s32(from + 4), vld1q_s32(from + 8), vld1q_s32(from + 12)};
+}
+PYRITE_INLINE void store_ints(int32_t* to, Ints a) {
+  vst1q_s32(to, a.first);
+  vst1q_s32(to + 4, a.second);
+  vst1q_s32(to + 8, a.third);
+  vst1q_s32(to + 12, a.fourth);
+}
+PYRITE_INLINE Ints operator+(Ints a, Ints b) {
+  return {vaddq_s32(a.first, b.first), vaddq_s32(a.second, b.second), vaddq_s32(a.third, b.third),
+          vaddq_s32(a.fourth, b.fourth)};
+}
+PYRITE_INLINE Ints operator*(Ints a, Ints b) {
+  return {vmulq_s32(a.first, b.first), vmulq_s32(a.second, b.second), vmulq_s32(a.third, b.third),
+          vmulq_s32(a.fourth, b.fourth)};
+}
 PYRITE_INLINE Ints subtract_raised(Ints a, const int32_t* n, int bits) {
   const int32x4_t raised = vdupq_n_s32(*n * (1 << bits));
   return {vsubq_s32(a.first, raised), vsubq_s32(a.second, raised), vsubq_s32(a.third, raised),
@@ -49,11 +66,20 @@ PYRITE_INLINE Lanes to_floats(Ints a) {
           vcvtq_f32_s32(a.fourth)};
 }
 template <class T>
-PYRITE_INLINE Lanes bytes_as_floats(const uint8_t* from) {
-  if constexpr (std::is_signed_v<T>) return load_bytes(reinterpret_cast<const int8_t*>(from));
-  const uint8x16_t bytes = vld1q_u8(from);
-  return words_as_floats(vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(bytes))),
-                         vreinterpretq_s16_u16(vmovl_high_u8(bytes)));
+PYRITE_INLINE Ints bytes_as_ints(const uint8_t* from) {
+  int16x8_t low;
+  int16x8_t high;
+  if constexpr (std::is_signed_v<T>) {
+    const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(from));
+    low = vmovl_s8(vget_low_s8(bytes));
+    high = vmovl_high_s8(bytes);
+  } else {
+    const uint8x16_t bytes = vld1q_u8(from);
+    low = vreinterpretq_s16_u16(vmovl_u8(vget_low_u8(bytes)));
+    high = vreinterpretq_s16_u16(vmovl_high_u8(bytes));
+  }
+  return {vmovl_s16(vget_low_s16(low)), vmovl_high_s16(low), vmovl_s16(vget_low_s16(high)),
+          vmovl_high_s16(high)};
 }
 PYRITE_INLINE Lanes fused_once(Lanes a, Lanes b, Lanes c) { return fused(a, b, c); }
 

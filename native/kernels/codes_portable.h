@@ -34,6 +34,20 @@ struct Ints {
   int32_t v[16];
 };
 
+PYRITE_INLINE Ints load_ints(const int32_t* from) {
+  Ints out;
+  std::memcpy(out.v, from, sizeof out.v);
+  return out;
+}
+PYRITE_INLINE void store_ints(int32_t* to, Ints a) { std::memcpy(to, a.v, sizeof a.v); }
+PYRITE_INLINE Ints operator+(Ints a, Ints b) {
+  for (int i = 0; i < 16; ++i) a.v[i] += b.v[i];
+  return a;
+}
+PYRITE_INLINE Ints operator*(Ints a, Ints b) {
+  for (int i = 0; i < 16; ++i) a.v[i] *= b.v[i];
+  return a;
+}
 PYRITE_INLINE Ints subtract_raised(Ints a, const int32_t* n, int bits) {
   for (int i = 0; i < 16; ++i) a.v[i] -= *n * (1 << bits);
   return a;
@@ -42,8 +56,10 @@ PYRITE_INLINE Lanes to_floats(Ints a) {
   return each_lane([&](int i) { return float(a.v[i]); });
 }
 template <class T>
-PYRITE_INLINE Lanes bytes_as_floats(const uint8_t* from) {
-  return each_lane([&](int i) { return float(T(from[i])); });
+PYRITE_INLINE Ints bytes_as_ints(const uint8_t* from) {
+  Ints out;
+  for (int i = 0; i < 16; ++i) out.v[i] = T(from[i]);
+  return out;
 }
 PYRITE_INLINE Lanes fused_once(Lanes a, Lanes b, Lanes c) {
   return each_lane([&](int i) { return std::fma(a.v[i], b.v[i], c.v[i]); });

@@ -39,6 +39,8 @@ namespace pyrite::PYRITE_ISA {
 
 #include "kernels/chunk.inl"
 
+#include "kernels/block_sums.inl"
+
 #include "kernels/product.inl"
 
 #include "kernels/float_product.inl"

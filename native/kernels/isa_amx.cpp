@@ -24,6 +24,8 @@ namespace pyrite::amx {
 
 #include "kernels/chunk.inl"
 
+#include "kernels/block_sums.inl"
+
 #include "kernels/product.inl"
 
 #include "kernels/tile_product.inl"
@@ -48,7 +50,7 @@ void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const
     const int lanes = matrix.rows - (first_panel + p) * kPanelRows;
     for (int row = 0; row < num_rows; row += product::kTotalRows) {
       const int count = std::min(num_rows - row, product::kTotalRows);
-      tiles::multiply_panel<kPlaneCount, kTraits.has_offset()>(
+      tiles::multiply_panel<kPlaneCount, product::ShapeOf<kType, kPlaneCount>>(
           panel, rows + row * in.row_bytes, in.row_bytes, count, totals);
       product::put_totals(totals, count, lanes, out + row * out_stride + p * kPanelRows,
                           out_stride);

@@ -65,6 +65,12 @@ constexpr bool is_nonlinear(WeightType type) {
   return type == WeightType::IQ4_NL || type == WeightType::IQ4_XS;
 }
 
+// Whether the steps are whole numbers under one scale for each block of the file. They are then a
+// part of a block's exact sum.
+constexpr bool has_whole_steps(WeightType type) {
+  return traits_of(type).step_bytes > 0 && !is_nonlinear(type);
+}
+
 // Bits of a code once it has been widened.
 constexpr int code_bits(WeightType type) {
   return is_nonlinear(type) ? 8 : traits_of(type).low_bits + traits_of(type).high_bits;

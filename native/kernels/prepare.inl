@@ -55,6 +55,19 @@ inline void put_planes(const BlockHead& head, const int16_t* q, int planes, uint
   for (int i = 0; i < kBlock; ++i) low[kBlock + i] = int8_t((q[i] + 128) >> 8);
 }
 
+inline void put_bytes(const BlockHead& from, const int16_t* q, uint8_t* out) {
+  PairHead head{from.scale, from.value, {from.half_values[0], from.half_values[1]}, {}, {}, 0.0f};
+  int8_t* bytes = reinterpret_cast<int8_t*>(out + sizeof head);
+  for (int i = 0; i < kBlock; ++i) {
+    bytes[i] = int8_t(q[i]);
+    head.less_half_pairs[i / 16][i / 2 % 2] -= q[i];
+  }
+  for (int i = 0; i < 2; ++i) {
+    head.less_pairs[i] = head.less_half_pairs[0][i] + head.less_half_pairs[1][i];
+  }
+  std::memcpy(out, &head, sizeof head);
+}
+
 inline void put_words(const BlockHead& head, const int16_t* q, uint8_t* out) {
   std::memcpy(out, &head, sizeof head);
   int16_t* words = reinterpret_cast<int16_t*>(out + sizeof head);
@@ -69,7 +82,7 @@ inline void put_words(const BlockHead& head, const int16_t* q, uint8_t* out) {
 inline void prepare_row(const float* row, int columns, int planes, uint32_t forms, uint8_t* out) {
   const ActivationAreas areas = activation_areas(columns, planes, forms);
   if (forms & kFloats) std::memcpy(out + areas.floats, row, size_t(columns) * sizeof(float));
-  if (!(forms & (kPlanes | kWords))) return;
+  if (!(forms & (kPlanes | kWords | kBytes))) return;
   const float limit = planes == 2 ? kLargestWord : kLargestByte;
   for (int block = 0; block < columns / kBlock; ++block) {
     int16_t q[kBlock];
@@ -78,6 +91,7 @@ inline void prepare_row(const float* row, int columns, int planes, uint32_t form
       put_planes(head, q, planes, out + areas.planes + block * plane_block_bytes(planes));
     }
     if (forms & kWords) put_words(head, q, out + areas.words + block * kWordBlockBytes);
+    if (forms & kBytes) put_bytes(head, q, out + areas.bytes + block * kByteBlockBytes);
   }
 }
 

@@ -1,92 +1,108 @@
 // Products with quantised weights: 16 outputs in lanes, several rows of activations at once.
 //
-// For each step's columns (32, or 16) the sum of q * code is an exact integer; then
-//   total = fused(sum - zero * sum of q, step * scale, total)
-//   total = fused(offset, scale * sum of q, total)          for types with an offset
-// in ascending order of columns. Tiles of any number of rows do the same, so a row's bits do not
-// depend on its neighbours.
+// The sum of a block of 32 columns is an exact integer. With float steps it is that of
+// q * (code - zero), and
+//   total = fused(sum, step * scale of q, total)
+// With whole steps it is that of q * (code - zero) * step, and over the 256 columns of a file's block
+//   part = fused(sum, scale of q, part), then once total = fused(part, scale of the block, total)
+// Types with an offset have for each step
+//   total = fused(offset, scale * sum of q, total)
+// Blocks go in ascending order. Tiles of any number of rows do the same, so a row's bits do not depend
+// on its neighbours.
 
 namespace product {
 
 constexpr int kTotalRows = 64;  // rows whose totals are kept while a panel's columns go by
+constexpr int kFewRows = 8;     // up to so many rows codes are not worth folding
 
-// Sums of q * code over the kCount groups of a step, for each row: by the Dot itself where it takes a
-// step at once.
-template <class Dot, int kRows, int kCount>
-PYRITE_INLINE void sum_step(const uint8_t* codes, const uint8_t* rows, size_t stride, Ints* whole) {
-  if constexpr (requires { Dot::template sum_step<kRows, kCount>(codes, rows, stride, whole); }) {
-    Dot::template sum_step<kRows, kCount>(codes, rows, stride, whole);
-  } else {
-    typename Dot::Sum sums[kRows] = {};
-#pragma GCC unroll 8
-    for (int g = 0; g < kCount; ++g) {
-      Dot::template add<kRows>(sums, codes + g * Dot::kGroupBytes, rows + g * Dot::kStepBytes,
-                               stride);
+template <class Dot>
+PYRITE_INLINE const auto& head_of(const uint8_t* block) {
+  using Head = std::conditional_t<is_narrow<Dot>(), PairHead, BlockHead>;
+  return *reinterpret_cast<const Head*>(block);
+}
+
+template <class Dot, class Shape, int kRows>
+PYRITE_INLINE void add_offsets(const Chunk<Dot>& chunk, int block, const uint8_t* heads,
+                               size_t stride, Lanes* totals) {
+#pragma GCC unroll 2
+  for (int s = 0; s < Shape::kSteps; ++s) {
+    const Lanes offset = load(chunk.offsets + (block * Shape::kSteps + s) * kPanelRows);
+    for (int r = 0; r < kRows; ++r) {
+      const auto& head = head_of<Dot>(heads + r * stride);
+      const float value = Shape::kSteps == 1 ? head.value : head.half_values[s];
+      totals[r] = fused_once(offset, broadcast(value), totals[r]);
     }
-    for (int r = 0; r < kRows; ++r) whole[r] = Dot::whole(sums[r]);
   }
 }
 
-// Whether the Dot's codes are signed, so that its sums need no zero taken away.
-template <class Dot>
-constexpr bool is_centred() {
-  if constexpr (requires { Dot::kCentred; }) return Dot::kCentred;
-  return false;
+// With whole steps, what a chunk's columns add to totals (kRows, 16): offsets, then the parts.
+template <class Dot, class Shape, int kRows>
+PYRITE_INLINE void add_parts(const Chunk<Dot>& chunk, int num_blocks, const uint8_t* rows,
+                             size_t stride, const Lanes* parts, Lanes* totals) {
+  for (int b = 0; Shape::kOffset && b < num_blocks; ++b) {
+    add_offsets<Dot, Shape, kRows>(chunk, b, rows + b * Dot::kBlockBytes, stride, totals);
+  }
+  const Lanes scale = load(chunk.scale);
+  for (int r = 0; r < kRows; ++r) totals[r] = fused_once(parts[r], scale, totals[r]);
 }
 
-// Adds a chunk's columns to the totals (kRows, 16) of some rows. `kSteps` is the steps of a block.
-// Types with an offset have no zero, and the others have one: 1 << zero_bits.
-template <class Dot, int kSteps, bool kOffset, int kRows>
+// Adds a chunk's columns to the totals (kRows, 16) of some rows.
+template <class Dot, class Shape, int kRows>
 PYRITE_INLINE void tile(const Chunk<Dot>& chunk, int num_blocks, int zero_bits,
                         const uint8_t* rows, size_t stride, float* totals) {
+  constexpr int kSections = count_sections<Dot, Shape>();
+  constexpr int kSumSections = kSections / Shape::kSums;
+  Lanes total[kRows];  // with whole steps: the parts
+  for (int r = 0; r < kRows; ++r) {
+    total[r] = Shape::kWhole ? broadcast(0.0f) : load(totals + r * kPanelRows);
+  }
   const uint8_t* codes = chunk.codes;
-  const float* steps = chunk.steps;
-  const float* offsets = chunk.offsets;
-  Lanes total[kRows];
-  for (int r = 0; r < kRows; ++r) total[r] = load(totals + r * kPanelRows);
+  const uint8_t* heads = rows;
   for (int b = 0; b < num_blocks; ++b) {
+    const int step = b * Shape::kSteps * kPanelRows;
+    Ints sums[kRows];
 #pragma GCC unroll 2
-    for (int s = 0; s < kSteps; ++s) {
-      constexpr int kCount = kGroups / kSteps;
+    for (int s = 0; s < kSections; ++s) {
       Ints whole[kRows];
-      sum_step<Dot, kRows, kCount>(codes + s * kCount * Dot::kGroupBytes,
-                                   rows + sizeof(BlockHead) + s * kCount * Dot::kStepBytes, stride,
-                                   whole);
-      const Lanes step = load(steps);
+      sum_section<Dot, Shape, kRows>(codes, heads, stride, s, zero_bits, chunk.whole_steps + step,
+                                     whole);
       for (int r = 0; r < kRows; ++r) {
-        const BlockHead& head = *reinterpret_cast<const BlockHead*>(rows + r * stride);
-        if constexpr (!kOffset && !is_centred<Dot>()) {
-          const int32_t* sum = kSteps == 1 ? &head.sum : head.half_sums + s;
-          whole[r] = subtract_raised(whole[r], sum, zero_bits);
-        }
-        total[r] = fused_once(to_floats(whole[r]), step * broadcast(head.scale), total[r]);
-        if constexpr (kOffset) {
-          const float value = kSteps == 1 ? head.value : head.half_values[s];
-          total[r] = fused_once(load(offsets), broadcast(value), total[r]);
-        }
+        sums[r] = s % kSumSections == 0 ? whole[r] : sums[r] + whole[r];
+        if ((s + 1) % kSumSections != 0) continue;
+        Lanes factor = broadcast(head_of<Dot>(heads + r * stride).scale);
+        if constexpr (!Shape::kWhole) factor = load(chunk.steps + step) * factor;
+        total[r] = fused_once(to_floats(sums[r]), factor, total[r]);
       }
-      steps += kPanelRows;
-      offsets += kPanelRows;
+    }
+    if constexpr (Shape::kOffset && !Shape::kWhole) {
+      add_offsets<Dot, Shape, kRows>(chunk, b, heads, stride, total);
     }
     codes += kGroups * Dot::kGroupBytes;
-    rows += Dot::kBlockBytes;
+    heads += Dot::kBlockBytes;
+  }
+  if constexpr (Shape::kWhole) {
+    Lanes parts[kRows];
+    for (int r = 0; r < kRows; ++r) {
+      parts[r] = total[r];
+      total[r] = load(totals + r * kPanelRows);
+    }
+    add_parts<Dot, Shape, kRows>(chunk, num_blocks, rows, stride, parts, total);
   }
   for (int r = 0; r < kRows; ++r) store(totals + r * kPanelRows, total[r]);
 }
 
 // Tiles of kRows rows, then of half as many, down to one.
-template <class Dot, int kSteps, bool kOffset, int kRows>
+template <class Dot, class Shape, int kRows>
 inline void tiles(const Chunk<Dot>& chunk, int num_blocks, int zero_bits, const uint8_t* rows,
                   size_t stride, int num_rows, float* totals) {
   for (; num_rows >= kRows; num_rows -= kRows) {
-    tile<Dot, kSteps, kOffset, kRows>(chunk, num_blocks, zero_bits, rows, stride, totals);
+    tile<Dot, Shape, kRows>(chunk, num_blocks, zero_bits, rows, stride, totals);
     rows += kRows * stride;
     totals += kRows * kPanelRows;
   }
   if constexpr (kRows > 1) {
     if (num_rows > 0) {
-      tiles<Dot, kSteps, kOffset, kRows / 2>(chunk, num_blocks, zero_bits, rows, stride, num_rows,
-                                             totals);
+      tiles<Dot, Shape, kRows / 2>(chunk, num_blocks, zero_bits, rows, stride, num_rows, totals);
     }
   }
 }
@@ -115,7 +131,7 @@ struct Panel {
 };
 
 // Totals (num_rows, 16) of a panel with rows that start at `rows`, where their form has its place.
-template <class Dot, int kSteps, bool kOffset>
+template <class Dot, class Shape>
 [[gnu::noinline]] void multiply_panel(const Panel<Dot>& panel, const uint8_t* rows, size_t stride,
                                       int num_rows, float* totals) {
   Chunk<Dot> chunk;
@@ -125,18 +141,17 @@ template <class Dot, int kSteps, bool kOffset>
   for (int block = 0; block < blocks; block += kChunkBlocks, unit += panel.unit_bytes) {
     const int count = blocks - block < kChunkBlocks ? blocks - block : kChunkBlocks;
     panel.widen(unit, count, chunk);
-    tiles<Dot, kSteps, kOffset, Dot::kMostRows>(chunk, count, panel.zero_bits,
-                                                rows + block * Dot::kBlockBytes, stride, num_rows,
-                                                totals);
+    tiles<Dot, Shape, Dot::kMostRows>(chunk, count, panel.zero_bits,
+                                      rows + block * Dot::kBlockBytes, stride, num_rows, totals);
   }
 }
 
-template <WeightType kType, int kPlaneCount>
-void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const Activations& in,
-              int first_row, int num_rows, float* out, size_t out_stride) {
+template <WeightType kType, class Dot, class Shape>
+void multiply_with(const PackedMatrix& matrix, int first_panel, int num_panels,
+                   const Activations& in, int first_row, int num_rows, float* out,
+                   size_t out_stride) {
   constexpr WeightTraits kTraits = traits_of(kType);
   static_assert(kTraits.has_offset() == (kTraits.zero == 0));
-  using Dot = DotFor<code_bits(kType), kPlaneCount>;
   Panel<Dot> panel{widen<kType, Dot>, unit_bytes(kType), nullptr, matrix.columns,
                    std::countr_zero(unsigned(kTraits.zero))};
   const size_t place = Dot::place(activation_areas(in.columns, in.planes, in.forms));
@@ -147,11 +162,26 @@ void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const
     const int lanes = matrix.rows - (first_panel + p) * kPanelRows;
     for (int row = 0; row < num_rows; row += kTotalRows) {
       const int count = num_rows - row < kTotalRows ? num_rows - row : kTotalRows;
-      multiply_panel<Dot, kBlock / kTraits.step_columns, kTraits.has_offset()>(
-          panel, rows + row * in.row_bytes, in.row_bytes, count, totals);
+      multiply_panel<Dot, Shape>(panel, rows + row * in.row_bytes, in.row_bytes, count, totals);
       put_totals(totals, count, lanes, out + row * out_stride + p * kPanelRows, out_stride);
     }
   }
+}
+
+template <WeightType kType, int kPlaneCount>
+void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const Activations& in,
+              int first_row, int num_rows, float* out, size_t out_stride) {
+  using Dot = DotFor<code_bits(kType), kPlaneCount>;
+  using Shape = ShapeOf<kType, kPlaneCount>;
+  if constexpr (can_be_folded<Dot>()) {
+    if (num_rows > kFewRows) {
+      multiply_with<kType, Folded<Dot>, Shape>(matrix, first_panel, num_panels, in, first_row,
+                                               num_rows, out, out_stride);
+      return;
+    }
+  }
+  multiply_with<kType, Dot, Shape>(matrix, first_panel, num_panels, in, first_row, num_rows, out,
+                                   out_stride);
 }
 
 }  // namespace product

@@ -49,6 +49,7 @@ enum Form : uint32_t {
   kFloats = 1,  // float32 as it is
   kPlanes = 2,  // 8-bit planes, a scale and sums for each block
   kWords = 4,   // the same integers as 16-bit words
+  kBytes = 8,   // one plane, with sums of pairs of columns
 };
 
 struct Activations {

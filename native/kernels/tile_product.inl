@@ -63,23 +63,35 @@ template <int kPlaneCount>
   return {_mm512_add_epi32(_mm512_slli_epi32(high, 8), low)};
 }
 
-// Adds one block's sums to the totals of 16 rows; `heads` is its head in the first row.
-template <int kPlaneCount, bool kOffset>
-[[gnu::always_inline]] inline void scale_block(const Sums& sums, Lanes step, Lanes offset,
+// Adds one block's sums to the totals of 16 rows, or to their parts; `heads` is its head in the first
+// row. See product.inl.
+template <int kPlaneCount, class Shape>
+[[gnu::always_inline]] inline void scale_block(const Sums& sums,
+                                              const Chunk<ByteDot<kPlaneCount>>& chunk, int block,
                                               int zero_bits, const uint8_t* heads, size_t stride,
                                               Lanes* totals) {
+  const Lanes step = load(chunk.steps + block * kPanelRows);
+  const Lanes offset = load(chunk.offsets + block * kPanelRows);
 #pragma GCC unroll 16
   for (int r = 0; r < kTileRows; ++r) {
     const BlockHead& head = *reinterpret_cast<const BlockHead*>(heads + r * stride);
     Ints sum = whole<kPlaneCount>(sums, r);
-    if constexpr (!kOffset) sum = subtract_raised(sum, &head.sum, zero_bits);
-    totals[r] = fused_once(to_floats(sum), step * broadcast(head.scale), totals[r]);
-    if constexpr (kOffset) totals[r] = fused_once(offset, broadcast(head.value), totals[r]);
+    if constexpr (!Shape::kOffset) sum = subtract_raised(sum, &head.sum, zero_bits);
+    Lanes factor = broadcast(head.scale);
+    if constexpr (Shape::kWhole) {
+      sum = sum * load_ints(chunk.whole_steps + block * kPanelRows);
+    } else {
+      factor = step * factor;
+    }
+    totals[r] = fused_once(to_floats(sum), factor, totals[r]);
+    if constexpr (Shape::kOffset && !Shape::kWhole) {
+      totals[r] = fused_once(offset, broadcast(head.value), totals[r]);
+    }
   }
 }
 
 // A chunk's columns for 16 rows. The tiles work one block ahead of the vectors.
-template <int kPlaneCount, bool kOffset>
+template <int kPlaneCount, class Shape>
 [[gnu::noinline]] void multiply_chunk(const Chunk<ByteDot<kPlaneCount>>& chunk, int num_blocks,
                                       int zero_bits, const uint8_t* rows, size_t stride,
                                       float* out) {
@@ -87,7 +99,9 @@ template <int kPlaneCount, bool kOffset>
   Sums sums[2];
   Lanes totals[kTileRows];
 #pragma GCC unroll 16
-  for (int r = 0; r < kTileRows; ++r) totals[r] = load(out + r * kPanelRows);
+  for (int r = 0; r < kTileRows; ++r) {
+    totals[r] = Shape::kWhole ? broadcast(0.0f) : load(out + r * kPanelRows);
+  }
   const auto heads = [&](int b) { return rows + b * Dot::kBlockBytes; };
   const auto start = [&](int b) {
     multiply_block<kPlaneCount>(chunk.codes + b * kGroups * Dot::kGroupBytes,
@@ -96,16 +110,21 @@ template <int kPlaneCount, bool kOffset>
   start(0);
   for (int b = 0; b < num_blocks; ++b) {
     if (b + 1 < num_blocks) start(b + 1);
-    scale_block<kPlaneCount, kOffset>(sums[b % 2], load(chunk.steps + b * kPanelRows),
-                                      load(chunk.offsets + b * kPanelRows), zero_bits, heads(b),
-                                      stride, totals);
+    scale_block<kPlaneCount, Shape>(sums[b % 2], chunk, b, zero_bits, heads(b), stride, totals);
   }
 #pragma GCC unroll 16
-  for (int r = 0; r < kTileRows; ++r) store(out + r * kPanelRows, totals[r]);
+  for (int r = 0; r < kTileRows; ++r) {
+    Lanes total = totals[r];
+    if constexpr (Shape::kWhole) {
+      total = load(out + r * kPanelRows);
+      product::add_parts<Dot, Shape, 1>(chunk, num_blocks, rows + r * stride, 0, &totals[r], &total);
+    }
+    store(out + r * kPanelRows, total);
+  }
 }
 
 // `num_rows` is a multiple of 16 and at most product::kTotalRows.
-template <int kPlaneCount, bool kOffset>
+template <int kPlaneCount, class Shape>
 void multiply_panel(const Panel<ByteDot<kPlaneCount>>& panel, const uint8_t* rows, size_t stride,
                     int num_rows, float* totals) {
   using Dot = ByteDot<kPlaneCount>;
@@ -117,7 +136,7 @@ void multiply_panel(const Panel<ByteDot<kPlaneCount>>& panel, const uint8_t* row
     const int count = std::min(blocks - block, product::kChunkBlocks);
     panel.widen(unit, count, chunk);
     for (int row = 0; row < num_rows; row += kTileRows) {
-      multiply_chunk<kPlaneCount, kOffset>(
+      multiply_chunk<kPlaneCount, Shape>(
           chunk, count, panel.zero_bits, rows + row * stride + block * Dot::kBlockBytes, stride,
           totals + row * kPanelRows);
     }

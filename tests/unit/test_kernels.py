@@ -15,7 +15,7 @@ import pytest
 from pyrite._native import kernels
 from pyrite.formats.gguf import read_gguf
 from pyrite.quant.dequant import dequantize
-from pyrite.quant.formats import EXECUTED, bytes_per_row
+from pyrite.quant.formats import EXECUTED, FORMATS, bytes_per_row
 
 ISAS = kernels.isa_names()
 FLOATS = ("F32", "F16", "BF16")
@@ -164,6 +164,47 @@ def test_every_instruction_set_gives_the_same_bits(stored, case, planes):
     first = multiply(weights, x, ISAS[0], planes)
     for isa in ISAS[1:]:
         np.testing.assert_array_equal(multiply(weights, x, isa, planes), first)
+
+
+# Where a block keeps its float16 scales, if not at its start, and its steps.
+SCALES = {"Q2_K": slice(80, 84), "Q3_K": slice(108, 110), "Q6_K": slice(208, 210)}
+STEPS = {
+    "Q2_K": slice(0, 16),
+    "Q3_K": slice(96, 108),
+    "Q4_K": slice(4, 16),
+    "Q5_K": slice(4, 16),
+    "Q6_K": slice(192, 208),
+    "IQ4_XS": slice(2, 8),
+}
+
+
+def filled(name: str, codes: int, steps: int) -> Weights:
+    """16 rows of 256 columns: all bytes of codes the same, and those of steps; scales of 1."""
+    columns = FORMATS[name].block_columns
+    blocks = np.full((16 * 256 // columns, bytes_per_row(name, columns)), codes, np.uint8)
+    blocks[:, STEPS.get(name, slice(0))] = steps
+    two = name in ("Q4_1", "Q5_1", "Q4_K", "Q5_K")
+    scales = blocks[:, SCALES.get(name, slice(4 if two else 2))]
+    scales[:] = np.tile([0x00, 0x3C], scales.shape[1] // 2)
+    return pack(name, 16, 256, blocks.reshape(-1))
+
+
+@pytest.mark.parametrize("planes", [1, 2])
+@pytest.mark.parametrize("codes", [0x00, 0x7F, 0x80, 0xFF])
+@pytest.mark.parametrize("name", QUANTISED)
+def test_no_sum_overflows(name, codes, planes):
+    """Codes, steps and activations are all at their ends, with signs that add up or cancel."""
+    x = np.ones((12, 256), np.float32)
+    x[1::4] = -1
+    x[2::4, ::2] = -1
+    x[3::4, 16:] = -1
+    for steps in (0x00, 0x7F, 0x80, 0xFF) if name in STEPS else (0,):
+        weights = filled(name, codes, steps)
+        expected = rounded(x, planes) @ weights.values.astype(np.float64).T
+        for isa in ISAS:
+            found = multiply(weights, x, isa, planes)
+            assert (np.abs(found - expected) <= tolerance(weights, x)).all()
+            np.testing.assert_array_equal(multiply(weights, x[:4], isa, planes), found[:4])
 
 
 @pytest.mark.parametrize("case", CASES)

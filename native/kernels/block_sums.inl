@@ -1,0 +1,109 @@
+// The exact sum of a block for some rows: of q * (code - zero), times the step where that is whole.
+
+namespace product {
+
+// What tiles know of a type.
+template <int kStepCount, int kSumCount, bool kWholeSteps, bool kHasOffset>
+struct BlockShape {
+  static constexpr int kSteps = kStepCount;    // of a block
+  static constexpr int kSums = kSumCount;      // of a block, that become floats one by one
+  static constexpr bool kWhole = kWholeSteps;
+  static constexpr bool kOffset = kHasOffset;  // and no zero; the others have one: 1 << zero_bits
+};
+
+// With two planes and steps of 8 bits (Q6_K) half a block fills 32 bits: 16 * 32 * 128 * 32639 < 2^31.
+// A whole block is next to that with 5 bits and steps of 6 (Q5_K): 32 * 31 * 63 * 32639.
+template <WeightType kType, int kPlaneCount>
+using ShapeOf = BlockShape<kBlock / traits_of(kType).step_columns,
+                           kType == WeightType::Q6_K ? kPlaneCount : 1, has_whole_steps(kType),
+                           traits_of(kType).has_offset()>;
+
+// A block is added up in so many sections, which have one step each.
+template <class Dot, class Shape>
+constexpr int count_sections() {
+  if (is_folded<Dot>()) return Shape::kSums;
+  if constexpr (is_narrow<Dot>()) {
+    return std::max(Shape::kSteps, kGroups / Dot::run_groups(!Shape::kOffset));
+  }
+  return Shape::kSteps;
+}
+
+// Sums of q * code over kCount groups, for each row: by the Dot itself where it takes several at once.
+template <class Dot, int kRows, int kCount>
+PYRITE_INLINE void sum_groups(const uint8_t* codes, const uint8_t* rows, size_t stride,
+                              Ints* whole) {
+  if constexpr (requires { Dot::template sum_step<kRows, kCount>(codes, rows, stride, whole); }) {
+    Dot::template sum_step<kRows, kCount>(codes, rows, stride, whole);
+  } else {
+    typename Dot::Sum sums[kRows] = {};
+#pragma GCC unroll 8
+    for (int g = 0; g < kCount; ++g) {
+      Dot::template add<kRows>(sums, codes + g * Dot::kGroupBytes, rows + g * Dot::kStepBytes,
+                               stride);
+    }
+    for (int r = 0; r < kRows; ++r) whole[r] = Dot::whole(sums[r]);
+  }
+}
+
+// A section of a Dot that takes zeros and steps itself. `heads` are those of the block.
+template <class Dot, class Shape, int kRows>
+PYRITE_INLINE void sum_narrow_section(const uint8_t* codes, const uint8_t* heads, size_t stride,
+                                      int section, const int32_t* step, Ints* whole) {
+  constexpr int kSections = count_sections<Dot, Shape>();
+  constexpr int kCount = kGroups / kSections;
+  typename Dot::Sum sums[kRows] = {};
+  if constexpr (!Shape::kOffset) {
+    for (int r = 0; r < kRows; ++r) {
+      const PairHead& head = *reinterpret_cast<const PairHead*>(heads + r * stride);
+      sums[r] = Dot::start(kSections == 1 ? head.less_pairs : head.less_half_pairs[section]);
+    }
+  }
+  const uint8_t* rows = heads + sizeof(PairHead) + section * kCount * Dot::kStepBytes;
+#pragma GCC unroll 8
+  for (int g = 0; g < kCount; ++g) {
+    Dot::template add<kRows>(sums, codes + g * Dot::kGroupBytes, rows + g * Dot::kStepBytes,
+                             stride);
+  }
+  for (int r = 0; r < kRows; ++r) {
+    if constexpr (Shape::kWhole) {
+      whole[r] = Dot::whole(sums[r], load_ints(step));
+    } else {
+      whole[r] = Dot::whole(sums[r]);
+    }
+  }
+}
+
+// The same of any other Dot.
+template <class Dot, class Shape, int kRows>
+PYRITE_INLINE void sum_wide_section(const uint8_t* codes, const uint8_t* heads, size_t stride,
+                                    int section, int zero_bits, const int32_t* step, Ints* whole) {
+  constexpr int kSections = count_sections<Dot, Shape>();
+  constexpr int kCount = kGroups / kSections;
+  const uint8_t* rows = heads + sizeof(BlockHead) + section * kCount * Dot::kStepBytes;
+  sum_groups<Dot, kRows, kCount>(codes, rows, stride, whole);
+  for (int r = 0; r < kRows; ++r) {
+    if constexpr (!Shape::kOffset && !is_centred<Dot>()) {
+      const BlockHead& head = *reinterpret_cast<const BlockHead*>(heads + r * stride);
+      const int32_t* q = kSections == 1 ? &head.sum : head.half_sums + section;
+      whole[r] = subtract_raised(whole[r], q, zero_bits);
+    }
+    if constexpr (Shape::kWhole && !is_folded<Dot>()) whole[r] = whole[r] * load_ints(step);
+  }
+}
+
+// Section `section` of a block whose codes start at `codes`, and whose rows, with their heads, at
+// `heads`. `steps` are the block's.
+template <class Dot, class Shape, int kRows>
+PYRITE_INLINE void sum_section(const uint8_t* codes, const uint8_t* heads, size_t stride,
+                               int section, int zero_bits, const int32_t* steps, Ints* whole) {
+  constexpr int kSections = count_sections<Dot, Shape>();
+  codes += section * (kGroups / kSections) * Dot::kGroupBytes;
+  steps += section * Shape::kSteps / kSections * kPanelRows;
+  if constexpr (is_narrow<Dot>()) {
+    sum_narrow_section<Dot, Shape, kRows>(codes, heads, stride, section, steps, whole);
+  } else {
+    sum_wide_section<Dot, Shape, kRows>(codes, heads, stride, section, zero_bits, steps, whole);
+  }
+}
+
+}  // namespace product
