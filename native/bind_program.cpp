@@ -188,6 +188,7 @@ class Executor {
     window_ = std::max(window_, window == 0 ? kWholeContext : window);
     program_.add(StoreOp{op}, label + " store");
     program_.add(AttendOp{op}, label);
+    program_.add(JoinOp{op}, label + " join");
   }
 
   void run(Indices token_ids, Indices positions, Indices sequence_starts, Tables page_tables,

@@ -1,309 +1,277 @@
-// Attention over blocks of 32 keys, written against Lanes. See attention.h.
+// Attention over spans of blocks of 32 keys. See attention.h.
 //
-// For each block: scores (keys in lanes, columns of the head in ascending order), then the running
-// softmax, then the weighted sum of values (columns in lanes, keys in ascending order). That order
-// is the same for a query whatever is computed beside it: how many queries or lanes a kernel takes
-// at once, and whether keys were widened beforehand, changes no bit. A position that a query does
-// not see has weight 0, and positions after the last one written are never read as values.
+// For each span: the scores of every block, then the softmax, then the weighted sum of values.
+// Positions after the last one written are never read as values.
 
 namespace attention {
 
-// Queries of a kernel at most, queries that still leave registers for twice the lanes, and lanes
-// for a query alone.
-#if defined(__AVX512F__)
-constexpr int kMostQueries = 12, kWideQueries = 12, kLoneLanes = 4;
-#elif defined(__AVX2__)
-constexpr int kMostQueries = 6, kWideQueries = 2, kLoneLanes = 4;
-#elif defined(__aarch64__) && !defined(PYRITE_PORTABLE)
-constexpr int kMostQueries = 6, kWideQueries = 2, kLoneLanes = 4;
-#else
-constexpr int kMostQueries = 4, kWideQueries = 1, kLoneLanes = 2;
-#endif
-
-constexpr float kLowest = -3.4e38f;  // below every score, and finite: differences are not NaN
-
-inline Lanes load_lanes(const float* from) { return load(from); }
-inline Lanes load_lanes(const uint16_t* from) { return load_half(from); }
-inline Lanes load_lanes(const int8_t* from) { return load_bytes(from); }
-
-// What a tile keeps between blocks, in its scratch. `sums` is the tile's `out`.
+// What a tile keeps between blocks, in its scratch.
 struct State {
-  float* scores;   // (num_queries, 32), then weights
-  float* maxima;   // (num_queries,)
-  float* weights;  // (num_queries, 16) sums of weights, by lane
-  float* keys;     // (head_width, 32) widened
-  float* values;   // (32, padded_width) widened
-  float* sums;     // (num_queries, padded_width)
+  float* scores;  // (num_queries, kSpanTokens), then weights
+  float* wide;    // keys of a block or some columns of a span's values, widened
+  Partials span, total;
 };
 
+// Columns of values that the most queries of a kernel take at once: a span of them stays in the
+// first-level cache while all queries of a tile go over it.
+constexpr int kPanelLanes = kMostQueries <= kWideQueries ? 2 : 1;
+
+constexpr int wide_floats(int head_width) {
+  return std::max(kBlockKeys * padded_width(head_width), kSpanTokens * 16 * kPanelLanes);
+}
+
 inline size_t scratch_floats(int num_queries, int head_width) {
-  return size_t(num_queries) * (kBlockKeys + 16 + 1) + 16 +
-         size_t(kBlockKeys) * (head_width + padded_width(head_width));
+  return size_t(num_queries) * (kSpanTokens + 2 * partial_width(head_width)) +
+         size_t(wide_floats(head_width));
 }
 
 inline State state_of(const AttendTile& tile) {
-  const size_t queries = size_t(tile.num_queries);
+  const int width = padded_width(tile.head_width);
   State state;
-  state.scores = tile.scratch;
-  state.weights = state.scores + queries * kBlockKeys;
-  state.keys = state.weights + queries * 16;
-  state.values = state.keys + size_t(kBlockKeys) * tile.head_width;
-  state.maxima = state.values + size_t(kBlockKeys) * padded_width(tile.head_width);
-  state.sums = tile.out;
+  state.wide = tile.scratch;
+  state.scores = state.wide + wide_floats(tile.head_width);
+  state.span = {state.scores + size_t(tile.num_queries) * kSpanTokens, width};
+  state.total = {state.span.sums(tile.num_queries), width};
   return state;
 }
 
-// totals[q] = query q . key over `columns` columns; queries are `stride` apart.
-template <int kQueries, int kLanes, class Source>
-PYRITE_INLINE void dot(const float* queries, int stride, const Source* keys, int columns,
-                       Lanes (&totals)[kQueries][kLanes]) {
-  for (int q = 0; q < kQueries; ++q) {
-    for (int l = 0; l < kLanes; ++l) totals[q][l] = broadcast(0.0f);
-  }
-  for (int column = 0; column < columns; ++column) {
-    Lanes key[kLanes];
-    for (int l = 0; l < kLanes; ++l) key[l] = load_lanes(keys + column * kBlockKeys + 16 * l);
-    for (int q = 0; q < kQueries; ++q) {
-      const Lanes all = broadcast(queries[q * stride + column]);
-      for (int l = 0; l < kLanes; ++l) totals[q][l] = fused(all, key[l], totals[q][l]);
-    }
-  }
-}
-
-// scores[q, 16 lanes by kLanes] = query q . key
-template <int kQueries, int kLanes, class Source>
-inline void score(const float* queries, int head_width, const Source* keys, Unscaled,
-                  float* scores) {
-  Lanes totals[kQueries][kLanes];
-  dot<kQueries, kLanes>(queries, head_width, keys, head_width, totals);
-  for (int q = 0; q < kQueries; ++q) {
-    for (int l = 0; l < kLanes; ++l) store(scores + q * kBlockKeys + 16 * l, totals[q][l]);
-  }
-}
-
-// The same, where each group of columns has scales (groups, 32).
-template <int kQueries, int kLanes, class Source>
-inline void score(const float* queries, int head_width, const Source* keys, const float* scales,
-                  float* scores) {
-  for (int start = 0; start < head_width; start += kKeyGroup) {
-    Lanes totals[kQueries][kLanes];
-    dot<kQueries, kLanes>(queries + start, head_width, keys + start * kBlockKeys,
-                          std::min(kKeyGroup, head_width - start), totals);
-    for (int l = 0; l < kLanes; ++l) {
-      const Lanes scale = load(scales + start / kKeyGroup * kBlockKeys + 16 * l);
-      for (int q = 0; q < kQueries; ++q) {
-        float* out = scores + q * kBlockKeys + 16 * l;
-        store(out, start == 0 ? totals[q][l] * scale : fused(totals[q][l], scale, load(out)));
-      }
-    }
-  }
-}
-
-// sums[q, 16 columns by kLanes] += sum over keys of weight * value
-template <int kQueries, int kLanes, class Source>
-inline void gather(const float* weights, int num_keys, const Source* values, int width,
-                   float* sums) {
-  Lanes totals[kQueries][kLanes];
-  for (int q = 0; q < kQueries; ++q) {
-    for (int l = 0; l < kLanes; ++l) totals[q][l] = load(sums + q * width + 16 * l);
-  }
-  for (int key = 0; key < num_keys; ++key) {
-    Lanes value[kLanes];
-    for (int l = 0; l < kLanes; ++l) value[l] = load_lanes(values + key * width + 16 * l);
-    for (int q = 0; q < kQueries; ++q) {
-      const Lanes all = broadcast(weights[q * kBlockKeys + key]);
-      for (int l = 0; l < kLanes; ++l) totals[q][l] = fused(all, value[l], totals[q][l]);
-    }
-  }
-  for (int q = 0; q < kQueries; ++q) {
-    for (int l = 0; l < kLanes; ++l) store(sums + q * width + 16 * l, totals[q][l]);
-  }
-}
-
-template <int kQueries, class Source, class Scales>
-inline void score_block(const float* queries, int head_width, const Source* keys, Scales scales,
-                        float* scores) {
-  if constexpr (kQueries <= kWideQueries) {
-    score<kQueries, 2>(queries, head_width, keys, scales, scores);
-  } else {
-    score<kQueries, 1>(queries, head_width, keys, scales, scores);
-    score<kQueries, 1>(queries, head_width, keys + 16, scales + 16, scores + 16);
-  }
-}
-
-template <int kQueries, class Source>
-inline void gather_block(const float* weights, int num_keys, const Source* values, int width,
-                         float* sums) {
-  constexpr int kLanes = kQueries == 1 ? kLoneLanes : kQueries <= kWideQueries ? 2 : 1;
-  int column = 0;
-  for (; column + 16 * kLanes <= width; column += 16 * kLanes) {
-    gather<kQueries, kLanes>(weights, num_keys, values + column, width, sums + column);
-  }
-  for (; column < width; column += 16) {
-    gather<kQueries, 1>(weights, num_keys, values + column, width, sums + column);
-  }
-}
-
-// Calls visit(std::integral_constant<int, n>, query) over [first, end): runs of kMostQueries, then
-// the rest as one run.
-template <int kQueries = kMostQueries, class Visit>
-inline void each_queries(int first, int end, Visit visit) {
-  for (; first + kQueries <= end; first += kQueries) {
-    visit(std::integral_constant<int, kQueries>(), first);
-  }
-  if constexpr (kQueries > 1) each_queries<kQueries - 1>(first, end, visit);
-}
-
-// The block as the queries [first, end) of a tile see it.
+// A block as the queries [first, end) of a tile see it.
 struct Block {
-  int start;     // position of its first key
-  int num_keys;  // written so far
+  int start;  // position of its first key
   int first, end;
+  uint8_t* bytes;
 };
 
-// Folds the scores of one query into its running maximum and sum; scores become weights. A scale
-// of values goes into the weight that is stored, not into the sum of weights.
-template <class Scales>
-inline void fold(const AttendTile& tile, const State& state, const Block& block,
-                 Scales value_scales, int query) {
-  const int high = tile.positions[query] - block.start;
-  const int low = tile.window == 0 ? 0 : std::max(0, high - tile.window + 1);
-  float* scores = state.scores + query * kBlockKeys;
-  Lanes a = load(scores);
-  Lanes b = load(scores + 16);
-  if (tile.softcap > 0) {
-    a = rows::capped(a, broadcast(tile.softcap));
-    b = rows::capped(b, broadcast(tile.softcap));
-  }
-  const bool whole = low == 0 && high >= kBlockKeys - 1;
-  if (!whole) {
-    a = keep(a, low, high, broadcast(kLowest));
-    b = keep(b, low - 16, high - 16, broadcast(kLowest));
-  }
-  const float before = state.maxima[query];
-  const float after = std::max(before, largest(maximum(a, b)));
-  a = exponential(a - broadcast(after));
-  b = exponential(b - broadcast(after));
-  if (!whole) {
-    a = keep(a, low, high, broadcast(0.0f));
-    b = keep(b, low - 16, high - 16, broadcast(0.0f));
-  }
-  if constexpr (std::is_same_v<Scales, Unscaled>) {
-    store(scores, a);
-    store(scores + 16, b);
-  } else {
-    store(scores, a * load(value_scales));
-    store(scores + 16, b * load(value_scales + 16));
-  }
+// Those of a span that some query of the tile sees, in ascending order.
+struct Blocks {
+  int count = 0;
+  int last_position = 0;
+  Block block[kSpanTokens / kBlockKeys];
 
-  Lanes weights = load(state.weights + query * 16);
-  if (after > before) {
-    const Lanes shrink = exponential(broadcast(before - after));
-    weights = weights * shrink;
-    float* sums = state.sums + size_t(query) * padded_width(tile.head_width);
-    for (int column = 0; column < padded_width(tile.head_width); column += 16) {
-      store(sums + column, load(sums + column) * shrink);
-    }
-    state.maxima[query] = after;
+  // One past the last key that is seen.
+  int end() const {
+    return std::min(last_position + 1, block[0].start + count * kBlockKeys);
   }
-  store(state.weights + query * 16, weights + (a + b));
-}
-
-template <class Source, class Scales>
-inline void visit_block(const AttendTile& tile, const State& state, const Block& block,
-                        const Source* keys, Scales key_scales, const Source* values,
-                        Scales value_scales) {
-  const int width = padded_width(tile.head_width);
-  each_queries(block.first, block.end, [&](auto count, int query) {
-    score_block<count()>(tile.queries + size_t(query) * tile.head_width, tile.head_width, keys,
-                         key_scales, state.scores + query * kBlockKeys);
-  });
-  for (int query = block.first; query < block.end; ++query) {
-    fold(tile, state, block, value_scales, query);
-  }
-  each_queries(block.first, block.end, [&](auto count, int query) {
-    gather_block<count()>(state.scores + query * kBlockKeys, block.num_keys, values, width,
-                          state.sums + size_t(query) * width);
-  });
-}
-
-template <class Stored>
-inline void widen(const Stored* from, int count, float* to) {
-  for (int i = 0; i < count; i += 16) store(to + i, load_lanes(from + i));
-}
-
-// Many queries read a block that was widened once; few read it as it is.
-template <class Stored, class Scales>
-inline void visit_page(const AttendTile& tile, const State& state, const Block& block,
-                       const StoredBlock<Stored, Scales>& stored) {
-  if (block.end - block.first <= kMostQueries) {
-    visit_block(tile, state, block, stored.keys, stored.key_scales, stored.values,
-                stored.value_scales);
-    return;
-  }
-  widen(stored.keys, kBlockKeys * tile.head_width, state.keys);
-  widen(stored.values, block.num_keys * padded_width(tile.head_width), state.values);
-  visit_block(tile, state, block, state.keys, stored.key_scales, state.values,
-              stored.value_scales);
-}
-
-inline void begin(const AttendTile& tile, const State& state) {
-  std::fill_n(state.maxima, tile.num_queries, kLowest);
-  std::fill_n(state.weights, size_t(tile.num_queries) * 16, 0.0f);
-  std::fill_n(state.sums, size_t(tile.num_queries) * padded_width(tile.head_width), 0.0f);
-}
-
-inline void finish(const AttendTile& tile, const State& state) {
-  const int width = padded_width(tile.head_width);
-  for (int query = 0; query < tile.num_queries; ++query) {
-    const Lanes inverse = broadcast(1.0f / sum(load(state.weights + query * 16)));
-    float* sums = state.sums + size_t(query) * width;
-    for (int column = 0; column < width; column += 16) {
-      store(sums + column, load(sums + column) * inverse);
-    }
-  }
-}
-
-// The queries that see a block are adjacent, for positions ascend within a tile: those at the front
-// lie before the block, and the windows of those at the end begin after it.
-inline void narrow(const AttendTile& tile, Block& block) {
-  while (tile.positions[block.first] < block.start) ++block.first;
-  if (tile.window == 0) return;
-  const int past = block.start + kBlockKeys + tile.window - 1;
-  while (block.end < tile.num_queries && tile.positions[block.end] < past) ++block.end;
-}
+};
 
 inline uint8_t* block_of(const AttendTile& tile, int start) {
   const size_t page = size_t(tile.page_table[start / kBlockKeys]);
   return const_cast<uint8_t*>(tile.head_blocks) + page * tile.page_bytes;
 }
 
-// Blocks lie a page apart, too far for the processor to guess the next one.
-inline void prefetch(const uint8_t* block, size_t num_bytes) {
-  for (size_t line = 0; line < num_bytes; line += 64) __builtin_prefetch(block + line);
+// The queries that see a block are adjacent, for positions ascend within a tile: those at the front
+// lie before the block, and the windows of those at the end begin after it.
+inline Block seen_block(const AttendTile& tile, int start, const Block& before) {
+  Block block = {start, before.first, before.end, block_of(tile, start)};
+  while (tile.positions[block.first] < start) ++block.first;
+  if (tile.window == 0) return block;
+  const int past = start + kBlockKeys + tile.window - 1;
+  while (block.end < tile.num_queries && tile.positions[block.end] < past) ++block.end;
+  return block;
+}
+
+inline Blocks blocks_of(const AttendTile& tile, int span) {
+  const int seen = tile.window == 0 ? 0 : std::max(0, tile.positions[0] - tile.window + 1);
+  const int begin = std::max(span * kSpanTokens, seen / kBlockKeys * kBlockKeys);
+  const int end = std::min((span + 1) * kSpanTokens, tile.positions[tile.num_queries - 1] + 1);
+  Blocks blocks;
+  blocks.last_position = tile.positions[tile.num_queries - 1];
+  Block last = {0, 0, tile.window == 0 ? tile.num_queries : 0, nullptr};
+  for (int start = begin; start < end; start += kBlockKeys) {
+    last = seen_block(tile, start, last);
+    blocks.block[blocks.count++] = last;
+  }
+  return blocks;
+}
+
+// Keys from position `start` on, `most` of them at the most, that queries up to `last` see.
+inline int num_keys(const AttendTile& tile, int start, int most, int last) {
+  return std::min(most, tile.positions[last] + 1 - start);
+}
+
+template <class Stored>
+inline auto parts_of(const AttendTile& tile, const Block& block) {
+  return stored_block<Stored>(block.bytes, tile.head_width);
+}
+
+// Scores of the queries that see a block, whose keys are `keys`, widened or not. The first run of
+// queries asks for `first`, the second for `second`.
+template <class Stored, class Source, class First, class Second>
+inline void score_page(const AttendTile& tile, const Block& block, const Source* keys, First first,
+                       Second second, float* scores) {
+  const auto scales = parts_of<Stored>(tile, block).key_scales;
+  each_queries(block.first, block.end, [&](auto count, int query) {
+    const auto visit = [&](auto next) {
+      score_block<count()>(tile.queries + size_t(query) * tile.head_width, tile.head_width,
+                           num_keys(tile, block.start, kBlockKeys, query + count() - 1), keys,
+                           scales, next, scores + query * kSpanTokens);
+    };
+    if (query == block.first) {
+      visit(first);
+    } else if (query == block.first + kMostQueries) {
+      visit(second);
+    } else {
+      visit(Nothing());
+    }
+  });
+}
+
+template <class Stored>
+inline void weigh_span(const AttendTile& tile, const State& state, const Blocks& blocks, int span,
+                       const Partials& out) {
+  const int start = span * kSpanTokens;
+  const Sight whole = {blocks.block[0].start - start, blocks.end() - 1 - start};
+  const auto scales_of = [&](int key) {
+    const Block& block = blocks.block[(key - whole.low) / kBlockKeys];
+    return parts_of<Stored>(tile, block).value_scales + key % kBlockKeys;
+  };
+  for (int query = 0; query < tile.num_queries; ++query) {
+    const Sight sight = sight_of(tile, span, query);
+    float* scores = state.scores + query * kSpanTokens;
+    if (!sight.empty()) weigh(sight, tile.softcap, scales_of, scores, out[query]);
+    clear_unseen(sight, whole, scores);
+  }
+}
+
+// Few queries read keys and values as they are stored. After the keys of a span come its values,
+// and then the keys of `following`.
+template <class Stored>
+inline void visit_span_with_few(const AttendTile& tile, const State& state, int span,
+                                const Blocks& blocks, const Blocks& following,
+                                const Partials& out) {
+  const int last = blocks.count - 1;
+  for (int i = 0; i <= last; ++i) {
+    const Block& block = blocks.block[i];
+    const Ahead<Stored> next = {i < last ? parts_of<Stored>(tile, blocks.block[i + 1]).keys
+                                         : parts_of<Stored>(tile, blocks.block[0]).values};
+    score_page<Stored>(tile, block, parts_of<Stored>(tile, block).keys, next, Nothing(),
+                       state.scores + (block.start - span * kSpanTokens));
+  }
+  weigh_span<Stored>(tile, state, blocks, span, out);
+  for (int i = 0; i <= last; ++i) {
+    const Block& block = blocks.block[i];
+    const Block& after = i < last              ? blocks.block[i + 1]
+                         : following.count > 0 ? following.block[0]
+                                               : block;
+    const auto parts = parts_of<Stored>(tile, after);
+    const Ahead<Stored> next = {i < last ? parts.values : parts.keys};
+    const float* weights = state.scores + (block.start - span * kSpanTokens);
+    const int keys = num_keys(tile, block.start, kBlockKeys, tile.num_queries - 1);
+    with_queries(tile.num_queries, [&](auto count) {
+      gather_block<count()>(weights, keys, parts_of<Stored>(tile, block).values, out.width, next,
+                            out.data, out.stride());
+    });
+  }
+}
+
+// kLanes by 16 columns of a span's values, widened: (keys, 16 * kLanes).
+template <class Stored, int kLanes>
+inline void widen_values(const AttendTile& tile, const Blocks& blocks, int column, float* to) {
+  const int width = padded_width(tile.head_width);
+  const int end = blocks.end();
+  for (int i = 0; i < blocks.count; ++i) {
+    const Stored* from = parts_of<Stored>(tile, blocks.block[i]).values + column;
+    const int keys = std::min(kBlockKeys, end - blocks.block[i].start);
+    for (int key = 0; key < keys; ++key) {
+      for (int l = 0; l < kLanes; ++l) store(to + 16 * l, load_lanes(from + key * width + 16 * l));
+      to += 16 * kLanes;
+    }
+  }
+}
+
+template <class Stored, int kLanes>
+inline void gather_panel(const AttendTile& tile, const State& state, int span,
+                         const Blocks& blocks, int column, const Partials& out) {
+  widen_values<Stored, kLanes>(tile, blocks, column, state.wide);
+  const int start = blocks.block[0].start;
+  const int most = blocks.end() - start;
+  const float* weights = state.scores + (start - span * kSpanTokens);
+  each_queries(0, tile.num_queries, [&](auto count, int query) {
+    gather<count(), kLanes>(weights + query * kSpanTokens,
+                            num_keys(tile, start, most, query + count() - 1), state.wide,
+                            16 * kLanes, Nothing(), out.sums(query) + column, out.stride());
+  });
+}
+
+// Many queries read keys and values that were widened once. While the first of them go over a block
+// of keys, the next block is asked for, then the block's values.
+template <class Stored>
+inline void visit_span_with_many(const AttendTile& tile, const State& state, int span,
+                                 const Blocks& blocks, const Blocks& following,
+                                 const Partials& out) {
+  for (int i = 0; i < blocks.count; ++i) {
+    const Block& block = blocks.block[i];
+    const Block& after = i + 1 < blocks.count  ? blocks.block[i + 1]
+                         : following.count > 0 ? following.block[0]
+                                               : block;
+    const auto parts = parts_of<Stored>(tile, block);
+    widen(parts.keys, kBlockKeys * tile.head_width, state.wide);
+    score_page<Stored>(tile, block, state.wide, Ahead<Stored>{parts_of<Stored>(tile, after).keys},
+                       Ahead<Stored>{parts.values},
+                       state.scores + (block.start - span * kSpanTokens));
+  }
+  weigh_span<Stored>(tile, state, blocks, span, out);
+  int column = 0;
+  for (; column + 16 * kPanelLanes <= out.width; column += 16 * kPanelLanes) {
+    gather_panel<Stored, kPanelLanes>(tile, state, span, blocks, column, out);
+  }
+  for (; column < out.width; column += 16) {
+    gather_panel<Stored, 1>(tile, state, span, blocks, column, out);
+  }
+}
+
+// Calls take(partials, span) after each span, whose partials where(span) gives.
+template <class Stored, class Where, class Take>
+inline void each_span(const AttendTile& tile, const State& state, Where where, Take take) {
+  Blocks blocks = blocks_of(tile, tile.first_span);
+  for (int span = tile.first_span; span < tile.end_span; ++span) {
+    const Blocks following = span + 1 < tile.end_span ? blocks_of(tile, span + 1) : Blocks();
+    const Partials partials = where(span);
+    begin(partials, tile.num_queries);
+    if (tile.num_queries <= kMostQueries) {
+      visit_span_with_few<Stored>(tile, state, span, blocks, following, partials);
+    } else {
+      visit_span_with_many<Stored>(tile, state, span, blocks, following, partials);
+    }
+    take(partials);
+    blocks = following;
+  }
 }
 
 template <class Stored>
 inline void attend(const AttendTile& tile) {
   const State state = state_of(tile);
-  begin(tile, state);
-  const int last = tile.positions[tile.num_queries - 1];
-  const int seen = tile.window == 0 ? 0 : std::max(0, tile.positions[0] - tile.window + 1);
-  Block block = {seen / kBlockKeys * kBlockKeys, 0, 0, tile.window == 0 ? tile.num_queries : 0};
-  const size_t block_bytes = head_block_bytes(tile.head_width, kTypeOf<Stored>);
-  for (; block.start <= last; block.start += kBlockKeys) {
-    narrow(tile, block);
-    block.num_keys = std::min(kBlockKeys, last + 1 - block.start);
-    const int next = block.start + kBlockKeys;
-    if (next <= last) prefetch(block_of(tile, next), block_bytes);
-    visit_page(tile, state, block,
-               stored_block<Stored>(block_of(tile, block.start), tile.head_width));
-  }
-  finish(tile, state);
+  begin(state.total, tile.num_queries);
+  each_span<Stored>(
+      tile, state, [&](int) { return state.span; },
+      [&](const Partials& span) { join(state.total, span, tile.num_queries); });
+  finish(tile, state.total);
 }
 
-constexpr AttentionKernels kTable = {
-    scratch_floats,
-    {{store_halves, attend<uint16_t>}, {store_integers, attend<int8_t>}}};
+inline Partials partials_of(const AttendTile& tile, int span) {
+  return {tile.partials + size_t(span - tile.first_span) * tile.partial_stride,
+          padded_width(tile.head_width)};
+}
+
+template <class Stored>
+inline void attend_spans(const AttendTile& tile) {
+  each_span<Stored>(
+      tile, state_of(tile), [&](int span) { return partials_of(tile, span); },
+      [](const Partials&) {});
+}
+
+inline void join_spans(const AttendTile& tile) {
+  const State state = state_of(tile);
+  begin(state.total, tile.num_queries);
+  for (int span = tile.first_span; span < tile.end_span; ++span) {
+    join(state.total, partials_of(tile, span), tile.num_queries);
+  }
+  finish(tile, state.total);
+}
+
+constexpr AttentionKernels kTable = {scratch_floats,
+                                     join_spans,
+                                     {{store_halves, attend<uint16_t>, attend_spans<uint16_t>},
+                                      {store_integers, attend<int8_t>, attend_spans<int8_t>}}};
 
 }  // namespace attention

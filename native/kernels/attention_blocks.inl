@@ -1,5 +1,5 @@
-// Blocks of keys and values of one head, of either KvType: where their parts are, and how a position
-// is written to them. Written against Lanes. See attention.h.
+// Blocks of keys and values of one head, of either KvType: where their parts are, and how
+// positions are written to them. Written against Lanes. See attention.h.
 
 namespace attention {
 
@@ -61,13 +61,22 @@ inline Lanes divisor_of(float scale) {
 inline void store_lanes(uint16_t* to, Lanes a, Lanes) { store_half(to, a); }
 inline void store_lanes(int8_t* to, Lanes a, Lanes divisor) { store_bytes(to, a / divisor); }
 
-// To one position of a transposed block: columns are kBlockKeys apart.
-template <class Stored>
-inline void store_key(const float* key, int width, Lanes divisor, Stored* to) {
+// A run of columns of every key, to a transposed block, whose columns are kBlockKeys apart: whole
+// lines of it are written, where position by position would come back to each line 32 times.
+// `divisor_of_key(i)` is that of key i.
+template <class Stored, class Divisors>
+inline void store_keys(const StoreRun& run, int start, int width, Divisors divisor_of_key,
+                       Stored* to) {
+  Stored lanes[kBlockKeys][16];
   rows::each_run(width, [&](int column, int count) {
-    Stored run[16];
-    store_lanes(run, rows::load_run(key + column, count), divisor);
-    for (int i = 0; i < count; ++i) to[size_t(column + i) * kBlockKeys] = run[i];
+    for (int key = 0; key < run.count; ++key) {
+      const float* from = run.keys + size_t(key) * run.head_width + start + column;
+      store_lanes(lanes[key], rows::load_run(from, count), divisor_of_key(key));
+    }
+    for (int i = 0; i < count; ++i) {
+      Stored* line = to + size_t(start + column + i) * kBlockKeys + run.first_slot;
+      for (int key = 0; key < run.count; ++key) line[key] = lanes[key][i];
+    }
   });
 }
 
@@ -78,27 +87,34 @@ inline void store_value(const float* value, int width, Lanes divisor, Stored* to
   });
 }
 
-inline void store_halves(const float* key, const float* value, int head_width, int slot,
-                         uint8_t* bytes) {
-  const auto block = stored_block<uint16_t>(bytes, head_width);
+inline void store_halves(const StoreRun& run) {
+  const auto block = stored_block<uint16_t>(run.block, run.head_width);
+  const int width = padded_width(run.head_width);
   const Lanes unused = broadcast(1.0f);
-  store_key(key, head_width, unused, block.keys + slot);
-  store_value(value, head_width, unused, block.values + size_t(slot) * padded_width(head_width));
+  store_keys(run, 0, run.head_width, [&](int) { return unused; }, block.keys);
+  for (int i = 0; i < run.count; ++i) {
+    store_value(run.values + i * run.value_stride, run.head_width, unused,
+                block.values + size_t(run.first_slot + i) * width);
+  }
 }
 
-inline void store_integers(const float* key, const float* value, int head_width, int slot,
-                           uint8_t* bytes) {
-  const auto block = stored_block<int8_t>(bytes, head_width);
-  for (int start = 0; start < head_width; start += kKeyGroup) {
-    const int width = std::min(kKeyGroup, head_width - start);
-    float& scale = block.key_scales[start / kKeyGroup * kBlockKeys + slot];
-    scale = scale_of(key + start, width);
-    store_key(key + start, width, divisor_of(scale), block.keys + start * kBlockKeys + slot);
+inline void store_integers(const StoreRun& run) {
+  const auto block = stored_block<int8_t>(run.block, run.head_width);
+  for (int start = 0; start < run.head_width; start += kKeyGroup) {
+    const int width = std::min(kKeyGroup, run.head_width - start);
+    float* scales = block.key_scales + start / kKeyGroup * kBlockKeys + run.first_slot;
+    for (int i = 0; i < run.count; ++i) {
+      scales[i] = scale_of(run.keys + size_t(i) * run.head_width + start, width);
+    }
+    store_keys(run, start, width, [&](int i) { return divisor_of(scales[i]); }, block.keys);
   }
-  float& scale = block.value_scales[slot];
-  scale = scale_of(value, head_width);
-  store_value(value, head_width, divisor_of(scale),
-              block.values + size_t(slot) * padded_width(head_width));
+  for (int i = 0; i < run.count; ++i) {
+    const float* value = run.values + i * run.value_stride;
+    const int slot = run.first_slot + i;
+    block.value_scales[slot] = scale_of(value, run.head_width);
+    store_value(value, run.head_width, divisor_of(block.value_scales[slot]),
+                block.values + size_t(slot) * padded_width(run.head_width));
+  }
 }
 
 }  // namespace attention

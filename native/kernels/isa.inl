@@ -31,6 +31,10 @@ namespace pyrite::PYRITE_ISA {
 
 #include "kernels/attention_blocks.inl"
 
+#include "kernels/attention_products.inl"
+
+#include "kernels/attention_softmax.inl"
+
 #include "kernels/attention.inl"
 
 #include "kernels/codes.h"

@@ -6,7 +6,7 @@ namespace pyrite {
 
 namespace {
 
-constexpr int kLargestTileRows = 32;
+constexpr int kLargestTileRows = 36;
 
 // The head as attention sees it: normalised, rotated, scaled.
 void shape_head(const AttentionOp& op, const Step& step, const Norm& norm, int position, float scale,
@@ -23,34 +23,36 @@ void shape_head(const AttentionOp& op, const Step& step, const Norm& norm, int p
   if (scale != 1.0f || head != out) kernels.scale(head, scale, op.head_width, out);
 }
 
-int sequence_of(const Batch& batch, int row) {
-  const int32_t* end = batch.sequence_starts + batch.num_sequences + 1;
-  return int(std::upper_bound(batch.sequence_starts, end, row) - batch.sequence_starts) - 1;
-}
-
 const int32_t* page_table(const Batch& batch, int sequence) {
   return batch.page_tables + size_t(sequence) * batch.page_table_width;
 }
 
-void store_row(const AttentionOp& op, const Step& step, Member& member, int row, int sequence,
+// Rows whose positions lie in one page.
+void store_run(const AttentionOp& op, const Step& step, Member& member, const RowRange& rows,
                int key_head) {
-  const int position = step.batch.positions[row];
-  const int32_t page = page_table(step.batch, sequence)[position / kPageTokens];
+  const int position = step.batch.positions[rows.first_row];
+  const int32_t page = page_table(step.batch, rows.sequence)[position / kPageTokens];
   uint8_t* block = step.pages + size_t(page) * step.page_bytes + op.layer_offset +
                    size_t(key_head) * op.block_bytes();
-  float* key = member.attention;
-  shape_head(op, step, op.key_norm, position, 1.0f,
-             op.key.row(row) + size_t(key_head) * op.head_width, key);
-  const float* value = op.value.row(row) + size_t(key_head) * op.head_width;
-  step.kernels.attention.of(op.kv_type).store(key, value, op.head_width, position % kPageTokens,
-                                              block);
+  const size_t column = size_t(key_head) * op.head_width;
+  for (int i = 0; i < rows.num_rows; ++i) {
+    shape_head(op, step, op.key_norm, position + i, 1.0f, op.key.row(rows.first_row + i) + column,
+               member.attention + size_t(i) * op.head_width);
+  }
+  step.kernels.attention.of(op.kv_type).store(
+      {member.attention, op.value.row(rows.first_row) + column, op.value.stride, op.head_width,
+       position % kPageTokens, rows.num_rows, block});
+}
+
+const TileCut& cut_of(const AttentionOp& op, const Step& step) {
+  return step.cut(op.window, op.key_heads);
 }
 
 // How many parts the heads of a group are cut into: as few as give every member a chunk, for heads
 // that are attended together share the reading of their keys. A query's result does not depend on
 // the heads beside it.
 int head_parts(const AttentionOp& op, const Step& step) {
-  const int chunks = int(step.tiles.size()) * op.key_heads;
+  const int chunks = int(cut_of(op, step).pieces.size()) * op.key_heads;
   const int group = op.group();
   for (int parts = 1; parts < group; ++parts) {
     if (group % parts == 0 && group / parts <= kTileQueries && chunks * parts >= step.num_members) {
@@ -60,62 +62,84 @@ int head_parts(const AttentionOp& op, const Step& step) {
   return group;
 }
 
-// With one tile a sequence, and one chunk a key head, that chunk stores its own keys and values.
+// With one tile a sequence, and no heads of a group apart, a chunk stores the keys and values of
+// those of its rows whose positions lie in its spans: no other chunk reads them.
 bool stores_in_attend(const AttentionOp& op, const Step& step) {
   return step.one_tile_each && head_parts(op, step) == 1;
 }
 
-// The queries of one chunk: `num_rows` rows by the heads [first_head, first_head + num_heads).
-struct Queries {
-  int sequence, first_row, num_rows, key_head, first_head, num_heads;
+// What one chunk works on: a piece by the heads [first_head, first_head + num_heads).
+struct Work {
+  Piece piece;
+  RowRange rows;
+  int key_head, first_head, num_heads;
 
-  int count() const { return num_rows * num_heads; }
+  int num_queries() const { return rows.num_rows * num_heads; }
 };
 
-// Tiles are taken last first: the last of a prompt sees the most keys.
-Queries locate(const AttentionOp& op, const Step& step, int chunk) {
+Work work_of(const AttentionOp& op, const Step& step, const std::vector<Piece>& pieces, int chunk) {
   const int parts = head_parts(op, step);
   const int heads = op.group() / parts;
   const int part = chunk % parts;
   const int key_head = chunk / parts % op.key_heads;
-  const RowTile& tile = step.tiles[step.tiles.size() - 1 - chunk / parts / op.key_heads];
-  return {tile.sequence, tile.first_row, tile.num_rows,
-          key_head,      key_head * op.group() + part * heads, heads};
+  const Piece& piece = pieces[size_t(chunk / parts / op.key_heads)];
+  return {piece, step.tiles[size_t(piece.tile)], key_head, key_head * op.group() + part * heads,
+          heads};
 }
 
-void gather(const AttentionOp& op, const Step& step, const Queries& queries, float* heads,
-            int32_t* positions) {
-  for (int i = 0; i < queries.count(); ++i) {
-    const int row = queries.first_row + i / queries.num_heads;
-    const int head = queries.first_head + i % queries.num_heads;
+void store_own(const AttentionOp& op, const Step& step, Member& member, const Work& work) {
+  const int first = step.batch.positions[work.rows.first_row];
+  int row = std::max(0, work.piece.first_span * kSpanTokens - first);
+  const int end = std::min(work.rows.num_rows, work.piece.end_span * kSpanTokens - first);
+  while (row < end) {
+    const int count = std::min(end - row, kPageTokens - (first + row) % kPageTokens);
+    store_run(op, step, member, {work.rows.sequence, work.rows.first_row + row, count},
+              work.key_head);
+    row += count;
+  }
+}
+
+// The tile but for its queries. Partials are (spans, heads / num_heads, rows, num_heads): those of
+// one span are together, whatever piece it belongs to.
+AttendTile tile_of(const AttentionOp& op, const Step& step, Member& member, const Work& work) {
+  const int width = partial_width(op.head_width);
+  AttendTile tile = {};
+  tile.queries = member.attention;
+  tile.num_queries = work.num_queries();
+  tile.num_heads = work.num_heads;
+  tile.head_width = op.head_width;
+  tile.window = op.window;
+  tile.softcap = op.softcap;
+  tile.head_blocks = step.pages + op.layer_offset + size_t(work.key_head) * op.block_bytes();
+  tile.page_bytes = step.page_bytes;
+  tile.page_table = page_table(step.batch, work.rows.sequence);
+  tile.first_span = work.piece.first_span;
+  tile.end_span = work.piece.end_span;
+  tile.scratch = member.attention + size_t(kTileQueries) * op.head_width;
+  tile.out = op.out.row(work.rows.first_row) + size_t(work.first_head) * op.head_width;
+  tile.out_stride = op.out.stride;
+  if (!work.piece.whole()) {
+    tile.partial_stride = size_t(work.rows.num_rows) * op.heads * width;
+    tile.partials = step.partials + size_t(work.piece.first_partial) * op.heads * width +
+                    size_t(work.first_head) * work.rows.num_rows * width;
+  }
+  return tile;
+}
+
+void attend(const AttentionOp& op, const Step& step, Member& member, const Work& work) {
+  int32_t positions[kTileQueries];
+  for (int i = 0; i < work.num_queries(); ++i) {
+    const int row = work.rows.first_row + i / work.num_heads;
+    const int head = work.first_head + i % work.num_heads;
     positions[i] = step.batch.positions[row];
     shape_head(op, step, op.query_norm, positions[i], op.scale,
-               op.query.row(row) + size_t(head) * op.head_width, heads + size_t(i) * op.head_width);
+               op.query.row(row) + size_t(head) * op.head_width,
+               member.attention + size_t(i) * op.head_width);
   }
-}
-
-void scatter(const AttentionOp& op, const Queries& queries, const float* results) {
-  const int stride = padded_width(op.head_width);
-  for (int i = 0; i < queries.count(); ++i) {
-    const float* result = results + size_t(i) * stride;
-    const int head = queries.first_head + i % queries.num_heads;
-    std::copy(result, result + op.head_width,
-              op.out.row(queries.first_row + i / queries.num_heads) + size_t(head) * op.head_width);
-  }
-}
-
-void attend(const AttentionOp& op, const Step& step, Member& member, const Queries& queries) {
-  int32_t positions[kTileQueries];
-  float* heads = member.attention;
-  float* results = heads + size_t(kTileQueries) * padded_width(op.head_width);
-  float* scratch = results + size_t(kTileQueries) * padded_width(op.head_width);
-  gather(op, step, queries, heads, positions);
-  const uint8_t* blocks =
-      step.pages + op.layer_offset + size_t(queries.key_head) * op.block_bytes();
-  step.kernels.attention.of(op.kv_type).attend(
-      {heads, positions, queries.count(), op.head_width, op.window, op.softcap, blocks,
-       step.page_bytes, page_table(step.batch, queries.sequence), scratch, results});
-  scatter(op, queries, results);
+  AttendTile tile = tile_of(op, step, member, work);
+  tile.positions = positions;
+  const BlockKernels& kernels = step.kernels.attention.of(op.kv_type);
+  (work.piece.whole() ? kernels.attend : kernels.attend_spans)(tile);
 }
 
 }  // namespace
@@ -123,33 +147,41 @@ void attend(const AttentionOp& op, const Step& step, Member& member, const Queri
 int tile_rows(int group) { return std::clamp(kTileQueries / group, 1, kLargestTileRows); }
 
 size_t attention_floats(const AttentionKernels& kernels, const AttentionOp& op) {
-  return 2 * size_t(kTileQueries) * padded_width(op.head_width) +
-         kernels.scratch_floats(kTileQueries, op.head_width);
+  return size_t(kTileQueries) * op.head_width + kernels.scratch_floats(kTileQueries, op.head_width);
 }
 
+int partial_floats(const AttentionOp& op) { return op.heads * partial_width(op.head_width); }
+
 int count_chunks(const StoreOp& op, const Step& step) {
-  return stores_in_attend(op.attention, step) ? 0 : step.batch.num_tokens;
+  return stores_in_attend(op.attention, step) ? 0 : int(step.runs.size()) * op.attention.key_heads;
 }
 
 void run_chunk(const StoreOp& op, const Step& step, Member& member, int chunk) {
-  const int sequence = sequence_of(step.batch, chunk);
-  for (int key_head = 0; key_head < op.attention.key_heads; ++key_head) {
-    store_row(op.attention, step, member, chunk, sequence, key_head);
-  }
+  const int key_heads = op.attention.key_heads;
+  store_run(op.attention, step, member, step.runs[size_t(chunk / key_heads)], chunk % key_heads);
 }
 
 int count_chunks(const AttendOp& op, const Step& step) {
-  return int(step.tiles.size()) * op.attention.key_heads * head_parts(op.attention, step);
+  const AttentionOp& attention = op.attention;
+  return int(cut_of(attention, step).pieces.size()) * attention.key_heads *
+         head_parts(attention, step);
 }
 
 void run_chunk(const AttendOp& op, const Step& step, Member& member, int chunk) {
-  const Queries queries = locate(op.attention, step, chunk);
-  if (stores_in_attend(op.attention, step)) {
-    for (int row = queries.first_row; row < queries.first_row + queries.num_rows; ++row) {
-      store_row(op.attention, step, member, row, queries.sequence, queries.key_head);
-    }
-  }
-  attend(op.attention, step, member, queries);
+  const Work work = work_of(op.attention, step, cut_of(op.attention, step).pieces, chunk);
+  if (stores_in_attend(op.attention, step)) store_own(op.attention, step, member, work);
+  attend(op.attention, step, member, work);
+}
+
+int count_chunks(const JoinOp& op, const Step& step) {
+  const AttentionOp& attention = op.attention;
+  return int(cut_of(attention, step).joined.size()) * attention.key_heads *
+         head_parts(attention, step);
+}
+
+void run_chunk(const JoinOp& op, const Step& step, Member& member, int chunk) {
+  const Work work = work_of(op.attention, step, cut_of(op.attention, step).joined, chunk);
+  step.kernels.attention.join(tile_of(op.attention, step, member, work));
 }
 
 }  // namespace pyrite

@@ -10,6 +10,10 @@ namespace {
 // An odd number of cache lines: rows of a tile then fall into different sets of the caches.
 size_t odd_lines(int floats) { return size_t((floats + 15) / 16 | 1) * 16; }
 
+// For about 10000 spans of a model with 9 heads of 64, or 2000 of one with 32 of 128; costs nothing
+// until a long context is cut.
+constexpr size_t kPartialBytes = size_t(64) << 20;
+
 size_t line_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 // What the scratch of a member has to hold for the operations of a program.
@@ -18,6 +22,8 @@ struct Need {
   size_t attention = 0;
   size_t row_bytes = 0;
   int tile_rows = 32;
+  int partial_floats = 1;  // of a row and span
+  std::vector<TileCut> cuts = {};
 };
 
 void need_of(const LinearOp& op, const KernelTable&, Need& need) {
@@ -32,6 +38,8 @@ void need_of(const NormOp& op, const KernelTable&, Need& need) {
 void need_of(const AttendOp& op, const KernelTable& kernels, Need& need) {
   need.attention = std::max(need.attention, attention_floats(kernels.attention, op.attention));
   need.tile_rows = std::min(need.tile_rows, tile_rows(op.attention.group()));
+  need.partial_floats = std::max(need.partial_floats, partial_floats(op.attention));
+  add_cut(need.cuts, op.attention.window, op.attention.key_heads);
 }
 
 template <class Other>
@@ -94,8 +102,12 @@ void Program::allocate_members() {
     member.activations = data + row + tile + attention;
   }
   activations_ = Region(need.row_bytes * size_t(sizes_.max_tokens));
-  step_.tiles.reserve(size_t(sizes_.max_tokens));
+  partials_ = Region(kPartialBytes);
+  step_.partials = partials_.floats();
+  step_.max_partials = int(kPartialBytes / sizeof(float) / size_t(need.partial_floats));
+  step_.cuts = need.cuts;
   step_.num_members = sizes_.num_threads;
+  step_.reserve(sizes_.max_tokens);
   step_.tile_rows = need.tile_rows;
   step_.pages = pages_.data();
   step_.page_bytes = sizes_.page_bytes;

@@ -17,7 +17,7 @@
 namespace pyrite {
 
 using Op = std::variant<EmbedOp, NormOp, RotateOp, GateOp, AddOp, SoftcapOp, SelectOp, PrepareOp,
-                        LinearOp, StoreOp, AttendOp>;
+                        LinearOp, StoreOp, AttendOp, JoinOp>;
 
 struct Sizes {
   int num_threads;
@@ -79,7 +79,7 @@ class Program {
   std::vector<int> chunks_;  // of each phase, in this step
   std::vector<Member> members_;
   size_t arena_stride_;
-  Region arena_, logits_, pages_, activations_;
+  Region arena_, logits_, pages_, activations_, partials_;
   std::vector<uint8_t> finite_;
   Step step_;
   std::unique_ptr<Team> team_;  // last: its threads use everything above

@@ -25,11 +25,31 @@ struct Batch {
   const int32_t* output_rows = nullptr;
 };
 
-// Adjacent query rows of one sequence that are attended together.
-struct RowTile {
+// Adjacent rows of one sequence: a tile, whose queries are attended together, or a run, whose keys
+// and values lie in one page.
+struct RowRange {
   int sequence;
   int first_row;
   int num_rows;
+};
+
+// Some spans of what a tile sees, that one member walks. `first_partial` counts the partials, one a
+// row and span, of the pieces before; it is -1 where the piece is all that the tile sees.
+struct Piece {
+  int tile;
+  int first_span, end_span;
+  int first_partial;
+
+  bool whole() const { return first_partial < 0; }
+};
+
+// How the tiles are cut for the layers of one window and number of key heads. The cut follows the
+// threads and the batch, and changes no bit: partials are of single spans, see kernels/attention.h.
+struct TileCut {
+  int window;
+  int key_heads;
+  std::vector<Piece> pieces;  // the largest first
+  std::vector<Piece> joined;  // the tiles that were cut, whole
 };
 
 // The columns of a value: row r is at data + r * stride.
@@ -54,12 +74,17 @@ struct Member {
   uint32_t prepared_in = 0;
 };
 
+// Adds a cut unless it is there.
+void add_cut(std::vector<TileCut>& cuts, int window, int key_heads);
+
 struct Step {
   explicit Step(const KernelTable& table) : kernels(table) {}
 
   const KernelTable& kernels;
   int num_members = 1;
   int tile_rows = 1;               // of a query tile at most
+  float* partials = nullptr;       // of the running AttendOp
+  int max_partials = 0;            // that fit, one a row and span
   uint8_t* pages = nullptr;
   size_t page_bytes = 0;
   uint8_t* activations = nullptr;  // prepared rows of the running Linear, shared
@@ -68,14 +93,23 @@ struct Step {
   // Of the step that runs, filled by lay_out.
   uint32_t number = 0;
   Batch batch;
-  std::vector<RowTile> tiles;  // of the whole batch
+  std::vector<RowRange> tiles, runs;  // of the whole batch
+  std::vector<TileCut> cuts;          // one a window and number of key heads, known beforehand
   bool one_tile_each = false;  // no sequence has a second tile
   int end_position = 0;        // one past the largest
 
+  // Before the first step, when all else is known: steps allocate nothing.
+  void reserve(int max_tokens);
   void lay_out(const Batch& next);
+  const TileCut& cut(int window, int key_heads) const;
   int num_rows(Rows rows) const {
     return rows == Rows::kTokens ? batch.num_tokens : batch.num_outputs;
   }
+
+ private:
+  void lay_out_rows(int sequence);
+  void lay_out(TileCut& cut) const;
+  int64_t work_of(const Piece& piece) const;
 };
 
 }  // namespace pyrite

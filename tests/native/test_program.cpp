@@ -99,6 +99,7 @@ std::unique_ptr<Program> build(Weights& weights, int num_threads, KvType kv_type
   attention.rope = program->add_rope({1.0, 0.5, 0.25, 0.125}, 1.0, true);
   program->add(StoreOp{attention}, "store");
   program->add(AttendOp{attention}, "attend");
+  program->add(JoinOp{attention}, "join");
 
   LinearOp back = linear(*program, mixed, y, {add(kWidth, query)});
   back.residual = x;
