@@ -13,7 +13,7 @@ import threading
 from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from contextlib import ExitStack
-from dataclasses import fields, replace
+from dataclasses import replace
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,9 +27,9 @@ from pyrite.errors import ParameterError
 from pyrite.loading import Loaded, find_model, load_engine, make_template
 from pyrite.request import Request
 from pyrite.sampling.grammar import Grammar
-from pyrite.sampling.params import SamplingParams
+from pyrite.sampling.params import SamplingParams, sampling_params
 from pyrite.stream import Stream
-from pyrite.text.chat import encode_chat
+from pyrite.text.chat import Message, encode_chat, is_text_alone, said
 
 if TYPE_CHECKING:
     from pyrite.completion import Completion
@@ -38,11 +38,9 @@ if TYPE_CHECKING:
     from pyrite.text.turn import ChatStyle, Turn
 
 Prompt = str | Sequence[int]
-Message = Mapping[str, Any]
 
 # What could be walked as integers, but is meant otherwise, or has no order.
 NOT_IDS = (bytes, bytearray, memoryview, Mapping, AbstractSet)
-PARAMETERS = tuple(field.name for field in fields(SamplingParams))
 
 
 def load(
@@ -364,34 +362,6 @@ def _token_id(given: int) -> int:
     if isinstance(given, bool):
         raise TypeError
     return operator.index(given)
-
-
-def sampling_params(params: SamplingParams | None, given: Mapping[str, Any]) -> SamplingParams:
-    """`params`, or the defaults, with the given fields. Raises ParameterError."""
-    for name, value in given.items():
-        if name not in PARAMETERS:
-            import difflib
-
-            near = difflib.get_close_matches(name, PARAMETERS, n=1)
-            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(PARAMETERS)}"
-            raise ParameterError(name, value, "absent: there is no such parameter", hint=hint)
-    return replace(params or SamplingParams(), **given)
-
-
-def said(messages: str | Sequence[Message]) -> Sequence[Message]:
-    """A text alone is a user's."""
-    return [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
-
-
-def is_text_alone(messages: str | Sequence[Message]) -> bool:
-    """Whether nothing is in the messages but what the oldest templates know."""
-    given = said(messages)
-    return isinstance(given, Sequence) and all(
-        isinstance(message, Mapping)
-        and message.keys() <= {"role", "content"}
-        and message.get("role") in ("system", "user", "assistant")
-        for message in given
-    )
 
 
 def in_turn(params: SamplingParams, turn: Turn) -> SamplingParams:

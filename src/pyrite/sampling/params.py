@@ -7,8 +7,9 @@ The bounds are the table in `limits.py`. Knows no model: ids are checked against
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from numbers import Integral, Real
+from typing import Any
 
 from pyrite.errors import ParameterError
 from pyrite.sampling import limits
@@ -170,3 +171,16 @@ def _entry(name: str, value: object, bounds: Range, what: str) -> int | float:
     number = _number(name, value, bounds, f"{what}, each {bounds}")
     assert number is not None
     return number
+
+
+def sampling_params(params: SamplingParams | None, given: Mapping[str, Any]) -> SamplingParams:
+    """`params`, or the defaults, with the given fields. Raises ParameterError."""
+    known = [one.name for one in fields(SamplingParams)]
+    for name, value in given.items():
+        if name not in known:
+            import difflib
+
+            near = difflib.get_close_matches(name, known, n=1)
+            hint = f"did you mean {near[0]}?" if near else f"known are {', '.join(known)}"
+            raise ParameterError(name, value, "absent: there is no such parameter", hint=hint)
+    return replace(params or SamplingParams(), **given)

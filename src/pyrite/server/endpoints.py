@@ -11,8 +11,12 @@ from dataclasses import dataclass
 from typing import Any
 
 import msgspec
+from starlette.requests import Request
 from starlette.responses import Response
+from starlette.routing import Route
 
+from pyrite.errors import PyriteError
+from pyrite.server.errors import status_of
 from pyrite.server.http import Endpoint, Envelope, Headers, Reply, Scope
 from pyrite.server.service import Service
 
@@ -49,3 +53,28 @@ class JsonReply:
 
 def json_response(value: object, status: int = 200) -> Response:
     return Response(msgspec.json.encode(value), status, media_type="application/json")
+
+
+def model_routes(
+    service: Service,
+    describe: Callable[[str], dict[str, Any]],
+    listed: Callable[[list[dict[str, Any]]], dict[str, Any]],
+    envelope: Envelope,
+    route: type[Route] = Route,
+) -> list[Route]:
+    """/v1/models and /v1/models/NAME: each of the model's names described, `listed` together."""
+    card = service.card
+
+    async def models(request: Request) -> Response:
+        return json_response(listed([describe(name) for name in card.names]))
+
+    async def model(request: Request) -> Response:
+        name = request.path_params["name"]
+        try:
+            card.check(name)
+        except PyriteError as error:
+            status = status_of(error)
+            return Response(envelope(error, status), status, media_type="application/json")
+        return json_response(describe(name))
+
+    return [route("/v1/models", models), route("/v1/models/{name:path}", model)]

@@ -40,8 +40,10 @@ class ClientGone(Exception):  # noqa: N818 - an event, not a fault
 class Reply(Protocol):
     """What one request is answered with. Made by a dialect."""
 
-    media_type: str
     headers: Headers
+
+    @property
+    def media_type(self) -> str: ...
 
     def chunks(self) -> AsyncGenerator[bytes, None]:
         """The body, piece by piece; one piece where it is not streamed."""

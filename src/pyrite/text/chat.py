@@ -16,6 +16,7 @@ from pyrite.errors import ParameterError, TemplateError
 from pyrite.text.messages import normalize
 from pyrite.text.template import ChatTemplate
 
+Message = Mapping[str, Any]
 Segments = list[tuple[str, bool]]  # (text, whether the template wrote it), in order
 
 
@@ -102,4 +103,20 @@ def _opened(
     raise TemplateError(
         "the chat template changes the last message, which therefore cannot be continued",
         hint="ask without continue_final_message",
+    )
+
+
+def said(messages: str | Sequence[Message]) -> Sequence[Message]:
+    """A text alone is a user's."""
+    return [{"role": "user", "content": messages}] if isinstance(messages, str) else messages
+
+
+def is_text_alone(messages: str | Sequence[Message]) -> bool:
+    """Whether nothing is in the messages but what the oldest templates know."""
+    given = said(messages)
+    return isinstance(given, Sequence) and all(
+        isinstance(message, Mapping)
+        and message.keys() <= {"role", "content"}
+        and message.get("role") in ("system", "user", "assistant")
+        for message in given
     )

@@ -6,14 +6,10 @@ from __future__ import annotations
 import datetime
 from typing import Any
 
-from starlette.requests import Request
-from starlette.responses import Response
-from starlette.routing import BaseRoute, Match, Route
+from starlette.routing import Match, Route
 
-from pyrite.errors import PyriteError
 from pyrite.server.anthropic.errors import envelope
-from pyrite.server.endpoints import json_response
-from pyrite.server.errors import status_of
+from pyrite.server.endpoints import model_routes
 from pyrite.server.http import Scope
 from pyrite.server.service import Service
 
@@ -29,12 +25,11 @@ class DialectRoute(Route):
         return super().matches(scope)
 
 
-def model_routes(service: Service) -> list[BaseRoute]:
-    card = service.card
+def models_of(service: Service) -> list[Route]:
+    created = datetime.datetime.fromtimestamp(service.card.created, datetime.UTC)
 
-    def described(name: str) -> dict[str, Any]:
+    def describe(name: str) -> dict[str, Any]:
         ready = service.link.ready
-        created = datetime.datetime.fromtimestamp(card.created, datetime.UTC)
         return {
             "type": "model",
             "id": name,
@@ -45,18 +40,8 @@ def model_routes(service: Service) -> list[BaseRoute]:
             "max_tokens": ready and ready.context_length,
         }
 
-    async def models(request: Request) -> Response:
-        names = card.names
-        pages = {"has_more": False, "first_id": names[0], "last_id": names[-1]}
-        return json_response({"data": [described(name) for name in names], **pages})
+    def listed(models: list[dict[str, Any]]) -> dict[str, Any]:
+        ends = {"first_id": models[0]["id"], "last_id": models[-1]["id"]}
+        return {"data": models, "has_more": False, **ends}
 
-    async def model(request: Request) -> Response:
-        name = request.path_params["name"]
-        try:
-            card.check(name)
-        except PyriteError as error:
-            status = status_of(error)
-            return Response(envelope(error, status), status, media_type="application/json")
-        return json_response(described(name))
-
-    return [DialectRoute("/v1/models", models), DialectRoute("/v1/models/{name:path}", model)]
+    return model_routes(service, describe, listed, envelope, DialectRoute)

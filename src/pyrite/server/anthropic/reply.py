@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator
-from contextlib import aclosing
+import secrets
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,31 +14,16 @@ from pyrite.server.anthropic.errors import description
 from pyrite.server.anthropic.types import MessagesRequest
 from pyrite.server.ask import ChatAsk, Ended, Event, Part, Started
 from pyrite.server.errors import status_of
-from pyrite.server.http import Headers
-from pyrite.server.service import Service
+from pyrite.server.reply import OneReply
 from pyrite.server.thinking import ReasoningTokens
 
 
 @dataclass(slots=True)
-class MessageReply:
-    service: Service
-    request: MessagesRequest
-    ask: ChatAsk
-    tenant: str
-    message_id: str
-    request_id: str
-    headers: Headers = ()
-    media_type: str = "application/json"
+class MessageReply(OneReply[MessagesRequest, ChatAsk]):
+    request_id: str = field(kw_only=True)
+    message_id: str = field(default_factory=lambda: f"msg_{secrets.token_hex(12)}")
     blocks: Blocks = field(default_factory=Blocks)
     thinking: ReasoningTokens = field(default_factory=ReasoningTokens)
-
-    def __post_init__(self) -> None:
-        if self.request.stream:
-            self.media_type = "text/event-stream; charset=utf-8"
-
-    @property
-    def streams(self) -> bool:
-        return self.request.stream
 
     @property
     def keep_alive(self) -> bytes:
@@ -48,38 +32,24 @@ class MessageReply:
     def failure(self, error: BaseException) -> bytes:
         return event(description(error, status_of(error), self.request_id))
 
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self.service.answer([self.ask], self.tenant)) as events:
-            if self.request.stream:
-                async for happened in events:
-                    if chunk := self._chunk(happened):
-                        yield chunk
-            else:
-                yield await self._whole(events)
-
-    def _chunk(self, happened: Event) -> bytes:
+    def _told(self, happened: Event) -> bytes:
         if isinstance(happened, Started):
             message = self._message([], happened.usage)
             return event({"type": "message_start", "message": message}) + event({"type": "ping"})
         if isinstance(happened, Part):
-            self.thinking.add(happened)
-            return b"".join(map(event, self.blocks.push(happened.pieces)))
-        return b"".join(map(event, [*self.blocks.close(), *self._end(happened)]))
+            return b"".join(map(event, self._take(happened)))
+        return b"".join(map(event, [*self.blocks.close(), *self._last(happened)]))
 
-    def _end(self, ended: Ended) -> list[dict[str, Any]]:
+    def _take(self, part: Part) -> list[dict[str, Any]]:
+        self.thinking.add(part)
+        return self.blocks.push(part.pieces)
+
+    def _last(self, ended: Ended) -> list[dict[str, Any]]:
         usage = usage_of(ended.usage, self.thinking.count)
         delta = {"type": "message_delta", "delta": self._stop(ended), "usage": usage}
         return [delta, {"type": "message_stop"}]
 
-    async def _whole(self, events: AsyncGenerator[Event, None]) -> bytes:
-        ended: Ended | None = None
-        async for happened in events:
-            if isinstance(happened, Part):
-                self.thinking.add(happened)
-                self.blocks.push(happened.pieces)
-            elif isinstance(happened, Ended):
-                ended = happened
-        assert ended is not None, "an ask that did not end"
+    def _end(self, ended: Ended) -> bytes:
         self.blocks.close()
         message = self._message(self.blocks.content, ended.usage)
         return msgspec.json.encode({**message, **self._stop(ended)})

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from pyrite.server.anthropic.asks import ask_of
 from pyrite.server.anthropic.errors import envelope, named
-from pyrite.server.anthropic.models import model_routes
+from pyrite.server.anthropic.models import models_of
 from pyrite.server.anthropic.reply import MessageReply
 from pyrite.server.anthropic.types import COUNT, MESSAGES, CountRequest, MessagesRequest
 from pyrite.server.decoding import converted, json_object
@@ -26,7 +26,7 @@ Answer = Callable[[Service, bytes, str, str], Awaitable[Reply]]
 
 def routes(service: Service) -> list[BaseRoute]:
     return [
-        *model_routes(service),
+        *models_of(service),
         Route("/v1/messages", Door(service, messages), methods=["POST"]),
         Route("/v1/messages/count_tokens", Door(service, count), methods=["POST"]),
     ]
@@ -63,8 +63,8 @@ async def messages(service: Service, body: bytes, tenant: str, request_id: str) 
     headers = header_of(MESSAGES.check(raw))
     request = converted(raw, MessagesRequest)
     service.card.check(request.model)
-    message_id = f"msg_{secrets.token_hex(12)}"
-    return MessageReply(service, request, ask_of(request), tenant, message_id, request_id, headers)
+    asks = [ask_of(request)]
+    return MessageReply(service, request, asks, tenant, headers, request_id=request_id)
 
 
 async def count(service: Service, body: bytes, tenant: str, request_id: str) -> JsonReply:

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import datetime
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
-from contextlib import aclosing
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 
-from pyrite.server.ask import Ask, Ended, Event, Part
+from pyrite.server.ask import ChatAsk, Ended, Event, Part, TextAsk
 from pyrite.server.errors import status_of
-from pyrite.server.http import Headers
 from pyrite.server.ollama.errors import envelope
+from pyrite.server.ollama.types import Asked
 from pyrite.server.openai.chat import position_of
-from pyrite.server.service import Service
+from pyrite.server.reply import OneReply
 from pyrite.text.answer import CallArguments, CallStart, Content, Piece, Reasoning
 
 NDJSON = "application/x-ndjson"
@@ -88,72 +87,46 @@ def object_of(texts: Sequence[str]) -> dict[str, Any]:
 
 
 @dataclass(slots=True)
-class AnswerReply:
+class AnswerReply(OneReply[Asked, ChatAsk | TextAsk]):
     """`shape` puts words into the fields of one of the two."""
 
-    service: Service
-    ask: Ask
-    tenant: str
-    model: str  # as the client calls it
-    streams: bool
-    shape: Callable[[Words], dict[str, Any]]
-    headers: Headers = ()
-    media_type: str = "application/json"
+    shape: Callable[[Words], dict[str, Any]] = field(kw_only=True)
+    words: Words = field(default_factory=Words)  # taken, and not told yet
     calls: Calls = field(default_factory=Calls)
     began: float = field(default_factory=time.perf_counter)
-    keep_alive: bytes = b""  # clients read every line as JSON
+    stream_type: ClassVar[str] = NDJSON
 
-    def __post_init__(self) -> None:
-        if self.streams:
-            self.media_type = NDJSON
+    @property
+    def keep_alive(self) -> bytes:
+        return b""  # clients read every line as JSON
 
     def failure(self, error: BaseException) -> bytes:
         return envelope(error, status_of(error)) + b"\n"
 
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self.service.answer([self.ask], self.tenant)) as events:
-            if self.streams:
-                async for line in self._lines(events):
-                    yield line
-            else:
-                yield await self._whole(events)
+    def _told(self, happened: Event) -> bytes:
+        if isinstance(happened, Part):
+            self._take(happened)
+        elif isinstance(happened, Ended):
+            self.words.calls = self.calls.close()
+        line = self._line({"done": False}) if self.words else b""
+        return line + self._line(self._last(happened)) if isinstance(happened, Ended) else line
 
-    async def _lines(self, events: AsyncGenerator[Event, None]) -> AsyncGenerator[bytes, None]:
-        async for happened in events:
-            words = Words()
-            if isinstance(happened, Part):
-                self._add(words, happened)
-            elif isinstance(happened, Ended):
-                words.calls = self.calls.close()
-            if words:
-                yield self._line({"done": False}, words)
-            if isinstance(happened, Ended):
-                yield self._line(self._end(happened), Words())
+    def _end(self, ended: Ended) -> bytes:
+        self.words.calls += self.calls.close()
+        return self._line(self._last(ended))
 
-    async def _whole(self, events: AsyncGenerator[Event, None]) -> bytes:
-        words = Words()
-        ended: Ended | None = None
-        async for happened in events:
-            if isinstance(happened, Part):
-                self._add(words, happened)
-            elif isinstance(happened, Ended):
-                ended = happened
-        assert ended is not None, "an ask that did not end"
-        words.calls += self.calls.close()
-        return self._line(self._end(ended), words)
-
-    def _add(self, words: Words, part: Part) -> None:
+    def _take(self, part: Part) -> None:
         for piece in part.pieces:
-            words.calls += self.calls.push(piece)
+            self.words.calls += self.calls.push(piece)
             if isinstance(piece, Content):
-                words.content += piece.text
+                self.words.content += piece.text
             elif isinstance(piece, Reasoning):
-                words.thinking += piece.text
+                self.words.thinking += piece.text
         if self.ask.params.logprobs is not None:
             tokenizer = self.service.prompts.tokenizer
-            words.logprobs += [position_of(entry, tokenizer) for entry in part.logprobs]
+            self.words.logprobs += [position_of(entry, tokenizer) for entry in part.logprobs]
 
-    def _end(self, ended: Ended) -> dict[str, Any]:
+    def _last(self, ended: Ended) -> dict[str, Any]:
         return {
             "done": True,
             "done_reason": "length" if ended.reason == "length" else "stop",
@@ -165,11 +138,13 @@ class AnswerReply:
             "eval_duration": nanoseconds(ended.timings.decode_seconds),
         }
 
-    def _line(self, state: dict[str, Any], words: Words) -> bytes:
-        line = {"model": self.model, "created_at": now(), **self.shape(words), **state}
+    def _line(self, state: dict[str, Any]) -> bytes:
+        """With the words that were taken, which are told then."""
+        words, self.words = self.words, Words()
+        fields = {"model": self.request.model, "created_at": now(), **self.shape(words), **state}
         if words.logprobs:
-            line["logprobs"] = words.logprobs
-        return msgspec.json.encode(line) + b"\n"
+            fields["logprobs"] = words.logprobs
+        return msgspec.json.encode(fields) + b"\n"
 
 
 def nanoseconds(seconds: float) -> int:

@@ -115,8 +115,7 @@ async def chat(
     check_model(service, request.model)
     if not request.messages:
         return JsonReply(loaded(request.model, as_message(Words())), headers)
-    ask, model = chat_ask(request), request.model
-    return AnswerReply(service, ask, tenant, model, request.stream, as_message, headers)
+    return AnswerReply(service, request, [chat_ask(request)], tenant, headers, shape=as_message)
 
 
 async def generate(
@@ -128,8 +127,7 @@ async def generate(
     if not request.prompt and not request.suffix:
         return JsonReply(loaded(request.model, as_response(Words())), headers)
     ask = generate_ask(request, has_template=service.prompts.template is not None)
-    model = request.model
-    return AnswerReply(service, ask, tenant, model, request.stream, as_response, headers)
+    return AnswerReply(service, request, [ask], tenant, headers, shape=as_response)
 
 
 async def embed(service: Service, body: bytes, tenant: str, answer_id: str) -> JsonReply:

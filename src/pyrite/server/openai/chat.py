@@ -326,6 +326,5 @@ async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -
     headers = header_of(FIELDS.check(raw))
     request = converted(raw, ChatRequest)
     service.card.check(request.model)
-    return ChatReply(
-        service, request, [ask_of(request, service.limits)], tenant, answer_id, headers
-    )
+    asks = [ask_of(request, service.limits)]
+    return ChatReply(service, request, asks, tenant, headers, answer_id=answer_id)

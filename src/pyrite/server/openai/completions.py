@@ -310,6 +310,5 @@ async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -
     headers = header_of(FIELDS.check(raw))
     request = converted(raw, CompletionRequest)
     service.card.check(request.model)
-    return CompletionReply(
-        service, request, asks_of(request, service.limits), tenant, answer_id, headers
-    )
+    asks = asks_of(request, service.limits)
+    return CompletionReply(service, request, asks, tenant, headers, answer_id=answer_id)

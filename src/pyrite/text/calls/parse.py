@@ -90,13 +90,11 @@ def _known(tools: Tools, bare: bool) -> Known:
     return lambda name: bool(name) and (not bare or name in tools)
 
 
-def _json_calls(reader: Reader, body: JsonBody, known: Known) -> Parsing[None]:
-    if (yield from reader.peek()) != "[" or not body.listed:
-        yield from _json_call(reader, body, known)
-        return
+def _listed(reader: Reader, call: Callable[[], Parsing[None]]) -> Parsing[None]:
+    """One call or more in brackets."""
     yield from reader.literal("[")
     yield from reader.space()
-    yield from _json_call(reader, body, known)
+    yield from call()
     while True:
         reader.recorded()
         yield from reader.space()
@@ -104,6 +102,13 @@ def _json_calls(reader: Reader, body: JsonBody, known: Known) -> Parsing[None]:
             return
         yield from reader.literal(",")
         yield from reader.space()
+        yield from call()
+
+
+def _json_calls(reader: Reader, body: JsonBody, known: Known) -> Parsing[None]:
+    if (yield from reader.peek()) == "[" and body.listed:
+        yield from _listed(reader, lambda: _json_call(reader, body, known))
+    else:
         yield from _json_call(reader, body, known)
 
 
@@ -241,19 +246,9 @@ def _tagged(reader: Reader, body: TagBody) -> Parsing[tuple[str, str]]:
 
 
 def _python_calls(reader: Reader, body: PythonBody, known: Known) -> Parsing[None]:
-    if not body.listed:
-        yield from _python_call(reader, known)
-        return
-    yield from reader.literal("[")
-    yield from reader.space()
-    yield from _python_call(reader, known)
-    while True:
-        reader.recorded()
-        yield from reader.space()
-        if (yield from reader.optional("]")):
-            return
-        yield from reader.literal(",")
-        yield from reader.space()
+    if body.listed:
+        yield from _listed(reader, lambda: _python_call(reader, known))
+    else:
         yield from _python_call(reader, known)
 
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import AsyncGenerator, Iterable, Iterator, Mapping
-from contextlib import aclosing
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
@@ -14,29 +13,22 @@ import msgspec
 from pyrite.request import PositionLogprobs, Usage
 from pyrite.server.ask import ChatAsk, Ended, Event, Part, Started
 from pyrite.server.errors import status_of
-from pyrite.server.http import WAITING, Headers
 from pyrite.server.openai.chat import position_of
 from pyrite.server.openai.responses.asks import wants_logprobs
 from pyrite.server.openai.responses.errors import description
 from pyrite.server.openai.responses.items import Items
 from pyrite.server.openai.responses.types import ResponsesRequest
-from pyrite.server.service import Service
+from pyrite.server.reply import OneReply
 from pyrite.server.thinking import ReasoningTokens
 from pyrite.text.answer import Content
 
 
 @dataclass(slots=True)
-class ResponseReply:
+class ResponseReply(OneReply[ResponsesRequest, ChatAsk]):
     """`raw` is the request as it came: an answer repeats parts of it."""
 
-    service: Service
-    request: ResponsesRequest
-    raw: Mapping[str, Any]
-    ask: ChatAsk
-    tenant: str
-    answer_id: str
-    headers: Headers = ()
-    media_type: str = "application/json"
+    raw: Mapping[str, Any] = field(kw_only=True)
+    answer_id: str = field(kw_only=True)
     created: int = field(default_factory=lambda: int(time.time()))
     items: Items = field(init=False)
     thinking: ReasoningTokens = field(default_factory=ReasoningTokens)
@@ -45,16 +37,6 @@ class ResponseReply:
 
     def __post_init__(self) -> None:
         self.items = Items(summarized=self.request.reasoning.summary is not None)
-        if self.request.stream:
-            self.media_type = "text/event-stream; charset=utf-8"
-
-    @property
-    def streams(self) -> bool:
-        return self.request.stream
-
-    @property
-    def keep_alive(self) -> bytes:
-        return WAITING
 
     def failure(self, error: BaseException) -> bytes:
         told = description(error, status_of(error))
@@ -66,38 +48,25 @@ class ResponseReply:
             [{"type": "error", **error_event}, {"type": "response.failed", "response": response}]
         )
 
-    async def chunks(self) -> AsyncGenerator[bytes, None]:
-        async with aclosing(self.service.answer([self.ask], self.tenant)) as events:
-            if self.request.stream:
-                async for happened in events:
-                    if chunk := self._written(self._told(happened)):
-                        yield chunk
-            else:
-                yield await self._whole(events)
+    def _told(self, happened: Event) -> bytes:
+        return self._written(self._events(happened))
 
-    def _told(self, happened: Event) -> list[dict[str, Any]]:
+    def _events(self, happened: Event) -> list[dict[str, Any]]:
         if isinstance(happened, Started):
             response = self._response("in_progress")
             kinds = ("response.created", "response.in_progress")
             return [{"type": kind, "response": response} for kind in kinds]
         if isinstance(happened, Part):
-            return self._push(happened)
+            return self._take(happened)
         status = status_at(happened)
         events = self.items.close(status)
         return [*events, {"type": f"response.{status}", "response": self._ended(happened)}]
 
-    async def _whole(self, events: AsyncGenerator[Event, None]) -> bytes:
-        ended: Ended | None = None
-        async for happened in events:
-            if isinstance(happened, Part):
-                self._push(happened)
-            elif isinstance(happened, Ended):
-                ended = happened
-        assert ended is not None, "an ask that did not end"
+    def _end(self, ended: Ended) -> bytes:
         self.items.close(status_at(ended))
         return msgspec.json.encode(self._ended(ended))
 
-    def _push(self, part: Part) -> list[dict[str, Any]]:
+    def _take(self, part: Part) -> list[dict[str, Any]]:
         self.thinking.add(part)
         self.waiting += part.logprobs
         logprobs: list[dict[str, Any]] = []

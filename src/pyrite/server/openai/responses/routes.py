@@ -30,7 +30,8 @@ async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -
     request = converted(raw, ResponsesRequest)
     service.card.check(request.model)
     headers = header_of((*ignored, *ignored_includes(request.include)))
-    return ResponseReply(service, request, raw, ask_of(request), tenant, answer_id, headers)
+    asks = [ask_of(request)]
+    return ResponseReply(service, request, asks, tenant, headers, raw=raw, answer_id=answer_id)
 
 
 async def count_of(service: Service, body: bytes, tenant: str, answer_id: str) -> JsonReply:
