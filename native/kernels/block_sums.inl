@@ -28,26 +28,50 @@ constexpr int count_sections() {
   return Shape::kSteps;
 }
 
+// Whether the Dot sums several groups itself, which have to lie in a chunk.
+template <class Dot>
+constexpr bool takes_steps() {
+  return requires(const uint8_t* bytes, Ints* whole) {
+    Dot::template sum_step<1, kGroups>(bytes, bytes, 0, whole);
+  };
+}
+
+// The groups of a block whose codes lie in a chunk.
+template <class Dot>
+struct ChunkCodes {
+  const uint8_t* data;
+
+  PYRITE_INLINE const uint8_t* group(int g, uint8_t*) const { return data + g * Dot::kGroupBytes; }
+};
+
+// Adds kCount groups, the first of them `first`, to the sums of rows that start at `rows`.
+template <class Dot, int kRows, int kCount, class Groups>
+PYRITE_INLINE void add_groups(const Groups& codes, int first, const uint8_t* rows, size_t stride,
+                              typename Dot::Sum* sums) {
+#pragma GCC unroll 8
+  for (int g = first; g < first + kCount; ++g) {
+    alignas(64) uint8_t room[Dot::kGroupBytes];
+    Dot::template add<kRows>(sums, codes.group(g, room), rows + g * Dot::kStepBytes, stride);
+  }
+}
+
 // Sums of q * code over kCount groups, for each row: by the Dot itself where it takes several at once.
-template <class Dot, int kRows, int kCount>
-PYRITE_INLINE void sum_groups(const uint8_t* codes, const uint8_t* rows, size_t stride,
+template <class Dot, int kRows, int kCount, class Groups>
+PYRITE_INLINE void sum_groups(const Groups& codes, int first, const uint8_t* rows, size_t stride,
                               Ints* whole) {
-  if constexpr (requires { Dot::template sum_step<kRows, kCount>(codes, rows, stride, whole); }) {
-    Dot::template sum_step<kRows, kCount>(codes, rows, stride, whole);
+  if constexpr (takes_steps<Dot>()) {
+    Dot::template sum_step<kRows, kCount>(codes.group(first, nullptr),
+                                          rows + first * Dot::kStepBytes, stride, whole);
   } else {
     typename Dot::Sum sums[kRows] = {};
-#pragma GCC unroll 8
-    for (int g = 0; g < kCount; ++g) {
-      Dot::template add<kRows>(sums, codes + g * Dot::kGroupBytes, rows + g * Dot::kStepBytes,
-                               stride);
-    }
+    add_groups<Dot, kRows, kCount>(codes, first, rows, stride, sums);
     for (int r = 0; r < kRows; ++r) whole[r] = Dot::whole(sums[r]);
   }
 }
 
 // A section of a Dot that takes zeros and steps itself. `heads` are those of the block.
-template <class Dot, class Shape, int kRows>
-PYRITE_INLINE void sum_narrow_section(const uint8_t* codes, const uint8_t* heads, size_t stride,
+template <class Dot, class Shape, int kRows, class Groups>
+PYRITE_INLINE void sum_narrow_section(const Groups& codes, const uint8_t* heads, size_t stride,
                                       int section, const int32_t* step, Ints* whole) {
   constexpr int kSections = count_sections<Dot, Shape>();
   constexpr int kCount = kGroups / kSections;
@@ -58,12 +82,7 @@ PYRITE_INLINE void sum_narrow_section(const uint8_t* codes, const uint8_t* heads
       sums[r] = Dot::start(kSections == 1 ? head.less_pairs : head.less_half_pairs[section]);
     }
   }
-  const uint8_t* rows = heads + sizeof(PairHead) + section * kCount * Dot::kStepBytes;
-#pragma GCC unroll 8
-  for (int g = 0; g < kCount; ++g) {
-    Dot::template add<kRows>(sums, codes + g * Dot::kGroupBytes, rows + g * Dot::kStepBytes,
-                             stride);
-  }
+  add_groups<Dot, kRows, kCount>(codes, section * kCount, heads + sizeof(PairHead), stride, sums);
   for (int r = 0; r < kRows; ++r) {
     if constexpr (Shape::kWhole) {
       whole[r] = Dot::whole(sums[r], load_ints(step));
@@ -74,13 +93,12 @@ PYRITE_INLINE void sum_narrow_section(const uint8_t* codes, const uint8_t* heads
 }
 
 // The same of any other Dot.
-template <class Dot, class Shape, int kRows>
-PYRITE_INLINE void sum_wide_section(const uint8_t* codes, const uint8_t* heads, size_t stride,
+template <class Dot, class Shape, int kRows, class Groups>
+PYRITE_INLINE void sum_wide_section(const Groups& codes, const uint8_t* heads, size_t stride,
                                     int section, int zero_bits, const int32_t* step, Ints* whole) {
   constexpr int kSections = count_sections<Dot, Shape>();
   constexpr int kCount = kGroups / kSections;
-  const uint8_t* rows = heads + sizeof(BlockHead) + section * kCount * Dot::kStepBytes;
-  sum_groups<Dot, kRows, kCount>(codes, rows, stride, whole);
+  sum_groups<Dot, kRows, kCount>(codes, section * kCount, heads + sizeof(BlockHead), stride, whole);
   for (int r = 0; r < kRows; ++r) {
     if constexpr (!Shape::kOffset && !is_centred<Dot>()) {
       const BlockHead& head = *reinterpret_cast<const BlockHead*>(heads + r * stride);
@@ -91,13 +109,11 @@ PYRITE_INLINE void sum_wide_section(const uint8_t* codes, const uint8_t* heads, 
   }
 }
 
-// Section `section` of a block whose codes start at `codes`, and whose rows, with their heads, at
-// `heads`. `steps` are the block's.
-template <class Dot, class Shape, int kRows>
-PYRITE_INLINE void sum_section(const uint8_t* codes, const uint8_t* heads, size_t stride,
+// Section `section` of a block; its rows, with their heads, start at `heads`. `steps` are the block's.
+template <class Dot, class Shape, int kRows, class Groups>
+PYRITE_INLINE void sum_section(const Groups& codes, const uint8_t* heads, size_t stride,
                                int section, int zero_bits, const int32_t* steps, Ints* whole) {
   constexpr int kSections = count_sections<Dot, Shape>();
-  codes += section * (kGroups / kSections) * Dot::kGroupBytes;
   steps += section * Shape::kSteps / kSections * kPanelRows;
   if constexpr (is_narrow<Dot>()) {
     sum_narrow_section<Dot, Shape, kRows>(codes, heads, stride, section, steps, whole);

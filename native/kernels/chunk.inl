@@ -106,10 +106,9 @@ PYRITE_INLINE Ints step_form(Ints step) {
 
 // Steps and offsets of one block; they have a row of 16 for each step.
 template <WeightType kType, class Dot>
-inline void widen_steps(const uint8_t* bytes, const uint8_t* halves, int row, Chunk<Dot>& chunk) {
+PYRITE_INLINE void widen_steps(const uint8_t* bytes, Lanes scale, Lanes second, int row,
+                               Chunk<Dot>& chunk) {
   constexpr WeightTraits kTraits = traits_of(kType);
-  const Lanes scale = halves_at(halves);
-  const Lanes second = kTraits.has_offset() ? halves_at(halves + 32) : broadcast(0.0f);
   for (int s = 0; s < kBlock / kTraits.step_columns; ++s, row += kPanelRows) {
     const uint8_t* at = bytes + s * kPanelRows * kTraits.step_bytes;
     Lanes step = scale;
@@ -123,27 +122,49 @@ inline void widen_steps(const uint8_t* bytes, const uint8_t* halves, int row, Ch
     if constexpr (!has_whole_steps(kType)) store(chunk.steps + row, step);
     if constexpr (kTraits.has_offset()) store(chunk.offsets + row, offset);
   }
+}
+
+// One block of a unit of `num_blocks`, the last unit of a panel being shorter.
+template <WeightType kType>
+struct PackedBlock {
+  static constexpr WeightTraits kTraits = traits_of(kType);
+  static constexpr int kSteps = kBlock / kTraits.step_columns;
+  static constexpr int kFileBlocks = kTraits.file_columns / kBlock;
+
+  const uint8_t *low, *high, *steps, *halves;
+
+  PYRITE_INLINE PackedBlock(const uint8_t* unit, int num_blocks, int b) {
+    const UnitAreas areas = unit_areas(kType, num_blocks);
+    low = unit + areas.low + b * 64 * kTraits.low_bits;
+    high = unit + areas.high + b * 64 * kTraits.high_bits;
+    steps = unit + areas.steps + b * kSteps * kPanelRows * kTraits.step_bytes;
+    halves = unit + areas.halves + b / kFileBlocks * 2 * kPanelRows * kTraits.num_halves;
+  }
+};
+
+// Steps and offsets of a unit.
+template <WeightType kType, class Dot>
+PYRITE_INLINE void widen_unit_steps(const uint8_t* unit, int num_blocks, Chunk<Dot>& chunk) {
+  constexpr WeightTraits kTraits = traits_of(kType);
+  Lanes scale{};
+  Lanes second{};
+  for (int b = 0; b < num_blocks; ++b) {
+    const PackedBlock<kType> block(unit, num_blocks, b);
+    if (b % block.kFileBlocks == 0) {
+      scale = halves_at(block.halves);
+      if constexpr (kTraits.has_offset()) second = halves_at(block.halves + 32);
+    }
+    widen_steps<kType>(block.steps, scale, second, b * block.kSteps * kPanelRows, chunk);
+  }
   if constexpr (has_whole_steps(kType)) store(chunk.scale, scale);
 }
 
-// A unit of `num_blocks`, the last of a panel being shorter.
 template <WeightType kType, class Dot>
 inline void widen(const uint8_t* unit, int num_blocks, Chunk<Dot>& chunk) {
-  constexpr WeightTraits kTraits = traits_of(kType);
-  constexpr int kSteps = kBlock / kTraits.step_columns;
-  constexpr int kFileBlocks = kTraits.file_columns / kBlock;
-  const UnitAreas areas = unit_areas(kType, num_blocks);
-  const auto codes = [&] {
-    widen_codes<kType, Dot>(unit + areas.low, unit + areas.high, num_blocks, chunk);
-  };
-  if constexpr (!is_folded<Dot>()) codes();  // in the order of memory
-  for (int b = 0; b < num_blocks; ++b) {
-    const uint8_t* bytes = unit + areas.steps + b * kSteps * kPanelRows * kTraits.step_bytes;
-    const uint8_t* halves =
-        unit + areas.halves + b / kFileBlocks * 2 * kPanelRows * kTraits.num_halves;
-    widen_steps<kType>(bytes, halves, b * kSteps * kPanelRows, chunk);
-  }
-  if constexpr (is_folded<Dot>()) codes();
+  const PackedBlock<kType> first(unit, num_blocks, 0);
+  if constexpr (is_folded<Dot>()) widen_unit_steps<kType>(unit, num_blocks, chunk);
+  widen_codes<kType, Dot>(first.low, first.high, num_blocks, chunk);
+  if constexpr (!is_folded<Dot>()) widen_unit_steps<kType>(unit, num_blocks, chunk);
 }
 
 }  // namespace product

@@ -110,6 +110,18 @@ struct WordDot {
     store_256(to + 64, _mm256_srli_epi16(codes.low, 8));
     store_256(to + 96, _mm256_srli_epi16(codes.high, 8));
   }
+  // The low or the high halves of bytes.
+  static void put_nibbles(uint8_t* to, Codes codes, bool high) {
+    const __m256i word = _mm256_set1_epi16(15);
+    const auto even = [&](__m256i a) { return _mm256_and_si256(high ? _mm256_srli_epi16(a, 4) : a, word); };
+    const auto odd = [&](__m256i a) {
+      return high ? _mm256_srli_epi16(a, 12) : _mm256_and_si256(_mm256_srli_epi16(a, 8), word);
+    };
+    store_256(to, even(codes.low));
+    store_256(to + 32, even(codes.high));
+    store_256(to + 64, odd(codes.low));
+    store_256(to + 96, odd(codes.high));
+  }
   // Below 2^15: codes of 6 bits times steps of 8 at most, or codes of 8 bits.
   template <bool kWholeSteps>
   static void put_folded(uint8_t* to, Codes codes, int zero, const int32_t* steps) {

@@ -1,15 +1,19 @@
 // Products with float weights: 16 outputs in lanes, columns in ascending order, one fused
-// multiply-add for each, in float32.
+// multiply-add for each, in float32. For many rows, weights of 16 bits are widened once into the
+// first cache; for few, they go straight into the products, and what comes soon is asked for.
 
 namespace product {
 
 #if defined(__AVX512F__)
-constexpr int kFloatRows = 8;
-#elif defined(__AVX2__) || (defined(__aarch64__) && !defined(PYRITE_PORTABLE))
+constexpr int kFloatRows = 12;
+#elif defined(__AVX2__)
+constexpr int kFloatRows = 6;  // twelve sums: none waits for the one before
+#elif defined(__aarch64__) && !defined(PYRITE_PORTABLE)
 constexpr int kFloatRows = 4;
 #else
 constexpr int kFloatRows = 2;
 #endif
+constexpr int kFloatColumns = 256;  // of a panel, at a time
 
 inline Lanes brain_floats(const uint8_t* from) {
   alignas(64) uint32_t bits[16];
@@ -21,49 +25,93 @@ inline Lanes brain_floats(const uint8_t* from) {
   return load(reinterpret_cast<const float*>(bits));
 }
 
+// Weights of a panel as they are packed. `column(i)` is called in ascending order.
 template <WeightType kType>
-inline Lanes weights_of_column(const uint8_t* panel, int column) {
-  const uint8_t* from = panel + size_t(column) * kPanelRows * traits_of(kType).file_bytes;
-  if constexpr (kType == WeightType::F32) return load(reinterpret_cast<const float*>(from));
-  if constexpr (kType == WeightType::F16) return load_half(reinterpret_cast<const uint16_t*>(from));
-  return brain_floats(from);
-}
+struct PackedFloats {
+  static constexpr size_t kColumnBytes = kPanelRows * traits_of(kType).file_bytes;
+  const uint8_t* data;
 
-template <WeightType kType, int kRows>
-inline void float_tile(const uint8_t* panel, int lanes, const Activations& in, size_t place,
-                       int first_row, float* out, size_t stride) {
-  const float* rows[kRows];
+  PYRITE_INLINE Lanes column(int i) const {
+    const uint8_t* from = data + size_t(i) * kColumnBytes;
+    __builtin_prefetch(from + kFarAhead, 0, 2);
+    __builtin_prefetch(from + kNearAhead, 0, 3);
+    if constexpr (kType == WeightType::F32) return load(reinterpret_cast<const float*>(from));
+    if constexpr (kType == WeightType::F16) {
+      return load_half(reinterpret_cast<const uint16_t*>(from));
+    }
+    return brain_floats(from);
+  }
+};
+
+// The same, widened.
+struct WideFloats {
+  const float* data;
+
+  PYRITE_INLINE Lanes column(int i) const { return load(data + i * kPanelRows); }
+};
+
+// Adds some columns to the totals (kRows, 16); `rows` are `stride` bytes apart.
+template <int kRows, class Weights>
+PYRITE_INLINE void float_tile(const Weights& weights, int columns, const uint8_t* rows,
+                              size_t stride, float* totals) {
   Lanes total[kRows];
-  for (int r = 0; r < kRows; ++r) {
-    const uint8_t* data = in.data + size_t(first_row + r) * in.row_bytes + place;
-    rows[r] = reinterpret_cast<const float*>(data);
-    total[r] = broadcast(0.0f);
-  }
-  for (int column = 0; column < in.columns; ++column) {
-    const Lanes weights = weights_of_column<kType>(panel, column);
+  for (int r = 0; r < kRows; ++r) total[r] = load(totals + r * kPanelRows);
+  for (int column = 0; column < columns; ++column) {
+    const Lanes of_column = weights.column(column);
     for (int r = 0; r < kRows; ++r) {
-      total[r] = fused_once(weights, broadcast(rows[r][column]), total[r]);
+      const float* row = reinterpret_cast<const float*>(rows + r * stride);
+      total[r] = fused_once(of_column, broadcast(row[column]), total[r]);
     }
   }
-  for (int r = 0; r < kRows; ++r) {
-    if (lanes >= kPanelRows) {
-      store(out + r * stride, total[r]);
-    } else {
-      store_part(out + r * stride, total[r], lanes);
-    }
-  }
+  for (int r = 0; r < kRows; ++r) store(totals + r * kPanelRows, total[r]);
 }
 
-template <WeightType kType, int kRows>
-inline void float_tiles(const uint8_t* panel, int lanes, const Activations& in, size_t place,
-                        int first_row, int num_rows, float* out, size_t stride) {
-  for (; num_rows >= kRows; num_rows -= kRows, first_row += kRows, out += kRows * stride) {
-    float_tile<kType, kRows>(panel, lanes, in, place, first_row, out, stride);
+// Tiles of `size` rows, at most kRows, then what is left.
+template <int kRows, class Weights>
+inline void float_tiles(const Weights& weights, int columns, const uint8_t* rows, size_t stride,
+                        int num_rows, int size, float* totals) {
+  for (; size >= kRows && num_rows >= kRows; num_rows -= kRows) {
+    float_tile<kRows>(weights, columns, rows, stride, totals);
+    rows += kRows * stride;
+    totals += kRows * kPanelRows;
   }
   if constexpr (kRows > 1) {
     if (num_rows > 0) {
-      float_tiles<kType, kRows / 2>(panel, lanes, in, place, first_row, num_rows, out, stride);
+      float_tiles<kRows - 1>(weights, columns, rows, stride, num_rows, size, totals);
     }
+  }
+}
+
+// As few tiles as there can be, as even as they can be.
+template <class Weights>
+inline void even_float_tiles(const Weights& weights, int columns, const uint8_t* rows,
+                             size_t stride, int num_rows, float* totals) {
+  const int tiles = (num_rows + kFloatRows - 1) / kFloatRows;
+  const int size = (num_rows + tiles - 1) / tiles;
+  float_tiles<kFloatRows>(weights, columns, rows, stride, num_rows, size, totals);
+}
+
+// Some columns of a panel for some rows.
+template <WeightType kType>
+inline void add_columns(const PackedFloats<kType>& weights, int columns, const uint8_t* rows,
+                        size_t stride, int num_rows, float* totals) {
+  if (kType == WeightType::F32 || num_rows <= kFloatRows) {
+    return even_float_tiles(weights, columns, rows, stride, num_rows, totals);
+  }
+  alignas(64) float wide[kFloatColumns * kPanelRows];
+  for (int i = 0; i < columns; ++i) store(wide + i * kPanelRows, weights.column(i));
+  even_float_tiles(WideFloats{wide}, columns, rows, stride, num_rows, totals);
+}
+
+template <WeightType kType>
+[[gnu::noinline]] void multiply_floats_of_panel(const uint8_t* panel, int columns,
+                                                const uint8_t* rows, size_t stride, int num_rows,
+                                                float* totals) {
+  std::memset(totals, 0, size_t(num_rows) * kPanelRows * sizeof(float));
+  for (int column = 0; column < columns; column += kFloatColumns) {
+    const int count = columns - column < kFloatColumns ? columns - column : kFloatColumns;
+    const PackedFloats<kType> weights{panel + column * PackedFloats<kType>::kColumnBytes};
+    add_columns(weights, count, rows + column * sizeof(float), stride, num_rows, totals);
   }
 }
 
@@ -72,11 +120,17 @@ void multiply_floats(const PackedMatrix& matrix, int first_panel, int num_panels
                      const Activations& in, int first_row, int num_rows, float* out,
                      size_t stride) {
   const size_t place = activation_areas(in.columns, in.planes, in.forms).floats;
+  const uint8_t* rows = in.data + size_t(first_row) * in.row_bytes + place;
+  alignas(64) float totals[kTotalRows * kPanelRows];
   for (int p = 0; p < num_panels; ++p) {
     const uint8_t* panel = matrix.data + size_t(first_panel + p) * matrix.panel_bytes;
     const int lanes = matrix.rows - (first_panel + p) * kPanelRows;
-    float_tiles<kType, kFloatRows>(panel, lanes, in, place, first_row, num_rows,
-                                   out + p * kPanelRows, stride);
+    for (int row = 0; row < num_rows; row += kTotalRows) {
+      const int count = num_rows - row < kTotalRows ? num_rows - row : kTotalRows;
+      multiply_floats_of_panel<kType>(panel, matrix.columns, rows + row * in.row_bytes,
+                                      in.row_bytes, count, totals);
+      put_totals(totals, count, lanes, out + row * stride + p * kPanelRows, stride);
+    }
   }
 }
 

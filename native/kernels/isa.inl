@@ -47,6 +47,8 @@ namespace pyrite::PYRITE_ISA {
 
 #include "kernels/product.inl"
 
+#include "kernels/few_rows.inl"
+
 #include "kernels/float_product.inl"
 
 #include "kernels/matmul.inl"

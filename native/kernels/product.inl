@@ -13,7 +13,7 @@
 namespace product {
 
 constexpr int kTotalRows = 64;  // rows whose totals are kept while a panel's columns go by
-constexpr int kFewRows = 8;     // up to so many rows codes are not worth folding
+constexpr int kFewRows = 8;     // up to so many rows codes are not worth folding; see few_rows.inl
 
 template <class Dot>
 PYRITE_INLINE const auto& head_of(const uint8_t* block) {
@@ -46,19 +46,31 @@ PYRITE_INLINE void add_parts(const Chunk<Dot>& chunk, int num_blocks, const uint
   for (int r = 0; r < kRows; ++r) totals[r] = fused_once(parts[r], scale, totals[r]);
 }
 
-// Adds a chunk's columns to the totals (kRows, 16) of some rows.
-template <class Dot, class Shape, int kRows>
-PYRITE_INLINE void tile(const Chunk<Dot>& chunk, int num_blocks, int zero_bits,
-                        const uint8_t* rows, size_t stride, float* totals) {
+// A chunk that is widened already. The source of a tile has a chunk with the steps of all blocks that
+// were opened, and gives the codes of the one that was opened last.
+template <class Dot>
+struct Widened {
+  const Chunk<Dot>& chunk;
+
+  PYRITE_INLINE ChunkCodes<Dot> open(int b) const {
+    return {chunk.codes + b * kGroups * Dot::kGroupBytes};
+  }
+};
+
+// Adds some blocks' columns to the totals (kRows, 16) of some rows.
+template <class Dot, class Shape, int kRows, class Source>
+PYRITE_INLINE void tile(const Source& source, int num_blocks, int zero_bits, const uint8_t* rows,
+                        size_t stride, float* totals) {
+  const Chunk<Dot>& chunk = source.chunk;
   constexpr int kSections = count_sections<Dot, Shape>();
   constexpr int kSumSections = kSections / Shape::kSums;
   Lanes total[kRows];  // with whole steps: the parts
   for (int r = 0; r < kRows; ++r) {
     total[r] = Shape::kWhole ? broadcast(0.0f) : load(totals + r * kPanelRows);
   }
-  const uint8_t* codes = chunk.codes;
   const uint8_t* heads = rows;
   for (int b = 0; b < num_blocks; ++b) {
+    const auto codes = source.open(b);
     const int step = b * Shape::kSteps * kPanelRows;
     Ints sums[kRows];
 #pragma GCC unroll 2
@@ -77,7 +89,6 @@ PYRITE_INLINE void tile(const Chunk<Dot>& chunk, int num_blocks, int zero_bits,
     if constexpr (Shape::kOffset && !Shape::kWhole) {
       add_offsets<Dot, Shape, kRows>(chunk, b, heads, stride, total);
     }
-    codes += kGroups * Dot::kGroupBytes;
     heads += Dot::kBlockBytes;
   }
   if constexpr (Shape::kWhole) {
@@ -96,7 +107,7 @@ template <class Dot, class Shape, int kRows>
 inline void tiles(const Chunk<Dot>& chunk, int num_blocks, int zero_bits, const uint8_t* rows,
                   size_t stride, int num_rows, float* totals) {
   for (; num_rows >= kRows; num_rows -= kRows) {
-    tile<Dot, Shape, kRows>(chunk, num_blocks, zero_bits, rows, stride, totals);
+    tile<Dot, Shape, kRows>(Widened<Dot>{chunk}, num_blocks, zero_bits, rows, stride, totals);
     rows += kRows * stride;
     totals += kRows * kPanelRows;
   }
@@ -168,6 +179,17 @@ void multiply_with(const PackedMatrix& matrix, int first_panel, int num_panels,
   }
 }
 
+#if defined(PYRITE_PORTABLE)
+constexpr bool kReadsAhead = false;  // plain C++ does not outrun memory
+#else
+constexpr bool kReadsAhead = true;
+#endif
+
+template <WeightType kType, class Dot, class Shape>
+void multiply_few(const PackedMatrix& matrix, int first_panel, int num_panels,
+                  const Activations& in, int first_row, int num_rows, float* out,
+                  size_t out_stride);
+
 template <WeightType kType, int kPlaneCount>
 void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const Activations& in,
               int first_row, int num_rows, float* out, size_t out_stride) {
@@ -177,6 +199,13 @@ void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const
     if (num_rows > kFewRows) {
       multiply_with<kType, Folded<Dot>, Shape>(matrix, first_panel, num_panels, in, first_row,
                                                num_rows, out, out_stride);
+      return;
+    }
+  }
+  if constexpr (kReadsAhead && !takes_steps<Dot>()) {
+    if (num_rows <= kFewRows) {
+      multiply_few<kType, Dot, Shape>(matrix, first_panel, num_panels, in, first_row, num_rows, out,
+                                      out_stride);
       return;
     }
   }

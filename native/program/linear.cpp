@@ -9,6 +9,8 @@ namespace {
 
 constexpr size_t kSmallestChunkBytes = 16 * 1024;  // of weights, with one row
 constexpr int kChunksPerMember = 6;
+constexpr int kFewRows = 16;
+constexpr int kChunksOfFewRows = 24;  // of a member: memory is shared unevenly, and a wait is lost
 
 int divide_up(int value, int by) { return (value + by - 1) / by; }
 
@@ -31,7 +33,8 @@ Cut cut(const LinearOp& op, int num_rows, int num_members) {
   for (const Segment& segment : op.segments) panels += segment.num_panels();
   const size_t panel_bytes = std::max<size_t>(1, op.segments.front().matrix->panel_bytes);
   const int smallest = std::max(1, int(kSmallestChunkBytes / panel_bytes / size_t(num_rows)));
-  const int fair = divide_up(panels * row_chunks, num_members * kChunksPerMember);
+  const int chunks = num_rows <= kFewRows ? kChunksOfFewRows : kChunksPerMember;
+  const int fair = divide_up(panels * row_chunks, num_members * chunks);
   return {rows, row_chunks, std::max(smallest, fair)};
 }
 

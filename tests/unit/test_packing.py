@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from pyrite.backends import packed_file, packing
+from pyrite.backends import huge_pages, packed_file, packing
 from pyrite.backends.packing import clean, contents_of, drop_pages, fingerprint, packed_weights
+from pyrite.errors import BackendError
 from pyrite.formats.checkpoint import Tensor, open_checkpoint
 from pyrite.formats.gguf import read_gguf
 from pyrite.formats.mapping import map_file
@@ -225,3 +226,39 @@ def test_pages_are_dropped_from_files_only(tmp_path):
 def test_nothing_to_pack(tmp_path):
     assert packed_weights([], tmp_path, 1) == {}
     assert contents_of([]).entries == ()
+
+
+def test_a_copy_holds_the_same_bytes(tensors, tmp_path):
+    mapped = packed_weights(tensors, tmp_path, 2, placement="map")
+    copied = packed_weights(tensors, tmp_path, 2, placement="copy")
+    assert bytes_of(copied) == bytes_of(mapped)
+    for matrix in copied.values():
+        assert matrix.data.ctypes.data % 64 == 0
+        assert not matrix.data.flags.writeable
+    entries(tmp_path)[0].unlink()
+    assert bytes_of(copied) == bytes_of(mapped), "a copy does not need the file"
+
+
+def test_a_large_file_without_huge_pages_is_copied(tensors, tmp_path, monkeypatch):
+    copied, copies = huge_pages.copied, []
+    monkeypatch.setattr(huge_pages, "LEAST_BYTES", 1)
+    monkeypatch.setattr(huge_pages, "copied", lambda *given: copies.append(1) or copied(*given))
+    for huge, room, expected in ((True, 1 << 40, 0), (False, 1, 0), (False, 1 << 40, 1)):
+        monkeypatch.setattr(huge_pages, "has_huge_pages", lambda _, huge=huge: huge)
+        monkeypatch.setattr(huge_pages, "available_bytes", lambda room=room: room)
+        copies.clear()
+        packed_weights(tensors, tmp_path, 1)
+        assert len(copies) == expected
+
+
+def test_a_placement_that_means_nothing_is_refused(tensors, tmp_path):
+    with pytest.raises(BackendError, match="PYRITE_WEIGHTS is 'fast'"):
+        packed_weights(tensors, tmp_path, 1, placement="fast")
+
+
+def test_huge_pages_of_a_mapping_are_counted(tmp_path):
+    path = tmp_path / "small"
+    path.write_bytes(bytes(1 << 16))
+    mapped = map_file(path)
+    assert huge_pages.huge_bytes_at(mapped.ctypes.data) in (0, None)
+    assert huge_pages.huge_bytes_at(1) is None

@@ -131,7 +131,13 @@ class CpuBackend:
         if self._weights is not weights or not self._packed.keys() >= set(names):
             tensors = [weights[name] for name in names]
             with interleaved(spread(num_threads, self.nodes)):
-                self._packed = packed_weights(tensors, self.cache, num_threads, self.files)
+                self._packed = packed_weights(
+                    tensors,
+                    self.cache,
+                    num_threads,
+                    self.files,
+                    os.environ.get("PYRITE_WEIGHTS", ""),
+                )
             self._weights = weights
         return self._packed
 

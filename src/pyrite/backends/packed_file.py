@@ -8,13 +8,12 @@ the data by its sums: damage would otherwise give wrong answers for ever. A file
 right is sealed by its time of writing, and is not summed again until something writes to it. Data
 starts at a multiple of 4096, each matrix at a multiple of 64. A file is written under a temporary
 name, flushed to the disk, then renamed, so that the final name always holds a whole file. It is
-written and mapped in a way that lets the system use huge pages: reading weights through small ones
-takes half as long again. What the packed bytes mean is unknown here.
+written and mapped in a way that lets the system use huge pages. What the packed bytes mean is
+unknown here.
 """
 
 from __future__ import annotations
 
-import contextlib
 import fcntl
 import json
 import mmap
@@ -31,6 +30,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyrite._native.program import populate
+from pyrite.backends.huge_pages import HUGE_BYTES, ask_for_huge_pages, placed
 
 Bytes = NDArray[np.uint8]
 
@@ -39,7 +39,6 @@ VERSION = 3  # of this layout of the file; grows with any change to it
 HEADER = struct.Struct("<8sII32s")
 ALIGNMENT = 64  # bytes, of a matrix
 DATA_ALIGNMENT = 4096  # bytes, of the first one
-PIECE_BYTES = 2 << 20  # written at a time: a huge page
 TEMPORARY = ".partial"
 SEAL_NS = 978_307_200 * 10**9  # the time of writing, since 1970, of a file whose sums were right
 
@@ -110,10 +109,13 @@ def write_packed(path: Path, contents: Contents, slabs: Iterable[Bytes]) -> None
     _sync_folder(path.parent)
 
 
-def map_packed(path: Path, contents: Contents) -> Mapping[str, Bytes] | None:
-    """The matrices' bytes, mapped read-only; None when the file is not exactly what is expected.
+def map_packed(
+    path: Path, contents: Contents, placement: str = "", num_threads: int = 1
+) -> Mapping[str, Bytes] | None:
+    """The matrices' bytes, read-only; None when the file is not exactly what is expected.
 
-    Raises OSError when there is no such file, or it cannot be read.
+    Mapped, or copied by so many threads: see huge_pages.placed. Raises BackendError, and OSError
+    when there is no such file, or it cannot be read.
     """
     head = head_of(contents)
     with path.open("rb") as file:
@@ -123,7 +125,8 @@ def map_packed(path: Path, contents: Contents) -> Mapping[str, Bytes] | None:
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     ask_for_huge_pages(mapped)
     mapped.madvise(mmap.MADV_WILLNEED)
-    whole = np.frombuffer(mapped, np.uint8)
+    whole = np.frombuffer(placed(mapped, path, placement, num_threads), np.uint8)
+    whole.flags.writeable = False
     data, kept = np.split(whole[len(head) :], [data_bytes(contents.entries)])
     is_sealed = status.st_mtime_ns == SEAL_NS
     if not is_sealed and not np.array_equal(kept.view(np.uint64), sums(data, contents.entries)):
@@ -164,12 +167,6 @@ def file_bytes(contents: Contents) -> int:
     return len(head_of(contents)) + data_bytes(contents.entries) + 8 * len(contents.entries)
 
 
-def ask_for_huge_pages(memory: mmap.mmap) -> None:
-    """A hint, of no account to a system or a file system that has none."""
-    with contextlib.suppress(OSError, AttributeError):
-        memory.madvise(mmap.MADV_HUGEPAGE)
-
-
 def align(size: int, to: int) -> int:
     return -(-size // to) * to
 
@@ -184,19 +181,19 @@ def _sums_of_file(handle: int, contents: Contents) -> NDArray[np.uint64]:
 
 
 def _write_pieces(handle: int, parts: Iterable[Bytes]) -> None:
-    """All parts, one after the other, in writes that start at multiples of `PIECE_BYTES`.
+    """All parts, one after the other, in writes that start at multiples of `HUGE_BYTES`.
 
     Then the system's cache can hold each piece in one huge page.
     """
-    piece = np.empty(PIECE_BYTES, np.uint8)
+    piece = np.empty(HUGE_BYTES, np.uint8)
     filled = 0
     for part in parts:
         left = part
         while len(left):
-            taken = min(len(left), PIECE_BYTES - filled)
+            taken = min(len(left), HUGE_BYTES - filled)
             piece[filled : filled + taken] = left[:taken]
             filled, left = filled + taken, left[taken:]
-            if filled == PIECE_BYTES:
+            if filled == HUGE_BYTES:
                 _write_all(handle, piece)
                 filled = 0
     _write_all(handle, piece[:filled])

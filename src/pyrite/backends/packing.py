@@ -16,21 +16,22 @@ import hashlib
 import logging
 import mmap
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyrite._native import kernels
+from pyrite.backends.huge_pages import ask_for_huge_pages
 from pyrite.backends.packed_file import (
     ALIGNMENT,
     TEMPORARY,
     Contents,
     align,
-    ask_for_huge_pages,
     data_bytes,
     is_abandoned,
     lay_out,
@@ -64,13 +65,21 @@ class PackedMatrix:
 
 
 def packed_weights(
-    tensors: Sequence[Tensor], cache: Path | None, num_threads: int, files: Sequence[Path] = ()
+    tensors: Sequence[Tensor],
+    cache: Path | None,
+    num_threads: int,
+    files: Sequence[Path] = (),
+    placement: str = "",
 ) -> Mapping[str, PackedMatrix]:
-    """Matrices by name, out of `files`. `cache` is Pyrite's folder, None for memory only."""
+    """Matrices by name, out of `files`. `cache` is Pyrite's folder, None for memory only.
+
+    `placement` of kept ones: see huge_pages.placed.
+    """
     contents = contents_of(tensors, files)
     data = None
     if cache is not None:
-        data = _from_cache(tensors, contents, kept_path(contents, cache), num_threads)
+        path = kept_path(contents, cache)
+        data = _from_cache(tensors, contents, path, num_threads, placement)
     if data is None:
         data = _in_memory(tensors, contents, num_threads)
     return {t.name: PackedMatrix(t.type, *_matrix(t), data[t.name]) for t in tensors}
@@ -106,14 +115,15 @@ def fingerprint(tensors: Sequence[Tensor], files: Sequence[Path] = ()) -> bytes:
 
 
 def _from_cache(
-    tensors: Sequence[Tensor], contents: Contents, path: Path, num_threads: int
+    tensors: Sequence[Tensor], contents: Contents, path: Path, num_threads: int, placement: str
 ) -> Mapping[str, Bytes] | None:
+    read = partial(map_packed, path, contents, placement, num_threads)
     try:
-        data = _mapped(path, tensors, contents)
+        data = _checked(path, tensors, read)
         if data is None:
             write_packed(path, contents, _slabs(tensors, num_threads))
             clean(path.parent, keep=path)
-            data = _mapped(path, tensors, contents)
+            data = _checked(path, tensors, read)
     except OSError as error:
         if error.errno == errno.ENOMEM:  # there is less in memory alone
             raise
@@ -123,13 +133,13 @@ def _from_cache(
     return data
 
 
-def _mapped(
-    path: Path, tensors: Sequence[Tensor], contents: Contents
+def _checked(
+    path: Path, tensors: Sequence[Tensor], read: Callable[[], Mapping[str, Bytes] | None]
 ) -> Mapping[str, Bytes] | None:
     """The kept matrices; None when there are none, or they are not what packing would give now."""
     if not path.exists():
         return None
-    data = map_packed(path, contents)
+    data = read()
     if data is None or not all(_same_start(t, data[t.name]) for t in _first_of_types(tensors)):
         log.warning("packed weights do not match the model and are made anew: %s", path)
         return None
