@@ -128,9 +128,10 @@ class Embedder:
         self._forget(request_id)
         return True
 
-    def step(self) -> list[Embedded]:
-        """One batch through the model, and the requests that it ended."""
-        slices = self._schedule()
+    def step(self, most_tokens: int | None = None) -> list[Embedded]:
+        """One batch through the model, and the requests that it ended. `most_tokens`: in it, for
+        others wait meanwhile."""
+        slices = self._schedule(min(most_tokens or self.runner.max_tokens, self.runner.max_tokens))
         ended = [
             self._commit(work, outcome)
             for work, outcome in zip(slices, self._compute(slices), strict=True)
@@ -201,10 +202,9 @@ class Embedder:
                 hint = "shorten the text or cut it into several, or load with a larger context"
                 raise ContextLengthError(len(ids), self.context_length, hint=hint)
 
-    def _schedule(self) -> list[_Slice]:
+    def _schedule(self, budget: int) -> list[_Slice]:
         """The text that is partly computed, then others while tokens and pages are left."""
         slices: list[_Slice] = []
-        budget = self.runner.max_tokens
         while budget > 0 and (text := self._current or next(iter(self._waiting), None)):
             work = _Slice(text, min(budget, len(text.ids) - text.num_computed))
             missing = pages_for(work.positions.stop) - len(text.pages)

@@ -118,6 +118,12 @@ class Engine:
         """
         self._compiling.compiler.prepare()
 
+    @property
+    def room_beside(self) -> int | None:
+        """Tokens that others may compute between two steps, as a long prompt may in one; None for
+        any number, where nobody waits."""
+        return self.scheduler.policy.prefill_chunk if self.has_work else None
+
     def cancel(self, request_id: str) -> Delta | None:
         """Ends the request and gives its last delta; None when it has ended before."""
         if request_id in self._compiling:

@@ -317,8 +317,8 @@ class Model:
             with self._driver.exclusive():
                 self._embedder.add(request)
             while True:
-                with self._driver.exclusive():
-                    ended = self._embedder.step()
+                with self._driver.exclusive() as engine:
+                    ended = self._embedder.step(engine.room_beside)
                 for one in ended:
                     if one.error is not None:
                         raise one.error

@@ -118,6 +118,37 @@ def test_a_step_computes_one_batch_and_short_requests_pass(embedder: Embedder):
     assert sum(sizes) == 303
 
 
+def test_a_step_is_as_small_as_it_is_asked_to_be(embedder: Embedder):
+    inputs = random_inputs(9, 60)
+    whole = embedder.embed(inputs)
+    sizes = []
+    run = embedder.runner.run
+    embedder.runner.run = lambda batch: (sizes.append(batch.num_tokens), run(batch))[1]
+    embedder.add(EmbeddingRequest("small", tuple(map(tuple, inputs))))
+    ended = []
+    while embedder.has_work:
+        ended += embedder.step(7)
+    embedder.runner.run = run
+    assert max(sizes) == 7
+    np.testing.assert_array_equal(np.stack(ended[0].vectors), np.stack(whole))
+
+
+def test_a_stream_waits_for_a_small_step_alone(llama: Path, cache: Path):
+    """As it would beside a long prompt."""
+    model = pyrite.Model(load_tiny(llama, cache, prefill_chunk=7))
+    sizes = []
+    run = model._embedder.runner.run
+    model._embedder.runner.run = lambda batch: (sizes.append(batch.num_tokens), run(batch))[1]
+    with model, model.stream([1, 2, 3], max_tokens=50, temperature=0) as stream:
+        next(stream)
+        model.embed([[1] * 100])
+        assert max(sizes) == 7
+        list(stream)
+        sizes.clear()
+        model.embed([[1] * 100])
+        assert sizes == [100]
+
+
 def test_many_texts_of_one_token(embedder: Embedder):
     """Each takes a page: more than the pages there are wait for the next step."""
     embedder.add(EmbeddingRequest("many", tuple((i,) for i in range(200))))

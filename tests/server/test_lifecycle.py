@@ -82,6 +82,33 @@ def test_vectors_are_the_same_in_either_form(tiny: Served) -> None:
     assert wrong.status_code == pooled.status_code == 400
 
 
+def test_vectors_that_nobody_waits_for_are_not_computed(tiny: Served) -> None:
+    """They would take a while: a client goes away, and the engine rests."""
+    worker = worker_of(tiny)
+    many = {"model": "tiny", "input": ["tin and lead " * 60] * 2048}
+    with tiny.client() as client, contextlib.suppress(httpx.ReadTimeout):
+        client.post("/v1/embeddings", json=many, timeout=0.5)
+        raise AssertionError("too fast to be cancelled")
+    for _ in range(50):
+        before = processor_ticks(worker)
+        time.sleep(0.2)
+        if processor_ticks(worker) - before <= 1:
+            break
+    else:
+        raise AssertionError("the engine still computes")
+    with tiny.client() as client:
+        assert client.post("/v1/embeddings", json={**many, "input": "tin"}).status_code == 200
+        beyond = client.post("/v1/embeddings", json={**many, "input": ["tin"] * 2049})
+    assert beyond.status_code == 400
+    assert "at most 2048 texts" in beyond.json()["error"]["message"]
+
+
+def processor_ticks(process: int) -> int:
+    """That a process has used, in hundredths of a second."""
+    fields = Path(f"/proc/{process}/stat").read_text().rsplit(")", 1)[1].split()
+    return int(fields[11]) + int(fields[12])
+
+
 def test_tokens_there_and_back(tiny: Served) -> None:
     with tiny.client() as client:
         ours = client.post("/tokenize", json={"prompt": "lead and zinc"}).json()

@@ -41,6 +41,7 @@ class Limits:
     queue: int = limit(512, 429, "requests that wait for the engine", low=1)
     choices: int = limit(128, 400, "n, and best_of, of one request", low=1)
     answers: int = limit(256, 400, "prompts times best_of of one request", low=1)
+    inputs: int = limit(2048, 400, "texts of one request for vectors", low=1)
     idle_seconds: float = limit(75, None, "that a connection is kept without a request", low=1)
     first_byte_seconds: float = limit(
         10, None, "of silence until a stream says that it is waiting", low=0.05

@@ -99,7 +99,7 @@ class EngineLink:
 
     @property
     def num_requests(self) -> int:
-        return len(self._inboxes)
+        return len(self._inboxes) + len(self._waiters)
 
     def is_alive(self, watchdog_seconds: float) -> bool:
         """False when the process is gone for good, or has been silent for too long."""

@@ -6,7 +6,7 @@ Knows no engine and no dialect.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -78,6 +78,13 @@ class Prompts:
             return tuple(self.tokenizer.encode(text, special=special, bos=bos).tolist())
 
         return await self.apart(len(text), encoded)
+
+    def ids_of_each(self, inputs: Sequence[str | tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
+        """Of texts, or ids as they are."""
+        return tuple(
+            one if isinstance(one, tuple) else tuple(self.tokenizer.encode(one, bos=True).tolist())
+            for one in inputs
+        )
 
     async def apart(self, size: int, function: Callable[..., T], *arguments: Any) -> T:
         """Calls the function: here when its input is short, in a thread when it is long."""

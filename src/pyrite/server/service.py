@@ -12,7 +12,7 @@ from collections.abc import AsyncGenerator, Callable, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyrite.embedding import EmbeddingRequest
-from pyrite.errors import BackendError
+from pyrite.errors import BackendError, ParameterError
 from pyrite.request import Delta, PositionLogprobs, Request, Usage
 from pyrite.server.ask import Ask, ChatAsk, Ended, Event, Part, Reason, Started
 from pyrite.server.errors import HttpError, not_ready
@@ -214,9 +214,13 @@ class Service:
     ) -> Vectors:
         """Vectors of texts, or of token ids. Raises PyriteError."""
         self.check_open()
+        if len(inputs) > self.limits.inputs:
+            limit = f"at most {self.limits.inputs} texts"
+            raise ParameterError("input", f"{len(inputs)} texts", limit)
         self.num_open += 1
         try:
-            ids = tuple([await self._input_ids(one) for one in inputs])
+            size = sum(map(len, inputs))
+            ids = await self.prompts.apart(size, self.prompts.ids_of_each, inputs)
             request_id = f"{self._prefix}-{next(self._numbers)}"
             asked = EmbeddingRequest(request_id, ids, pooling, normalize, dimensions)
             vectors = await self.link.embed(asked)
@@ -224,11 +228,6 @@ class Service:
             self.num_open -= 1
         self.charge(tenant, vectors.num_tokens)
         return vectors
-
-    async def _input_ids(self, given: str | tuple[int, ...]) -> tuple[int, ...]:
-        if isinstance(given, tuple):
-            return given
-        return await self.prompts.encode(given, special=False, bos=True)
 
     async def _requests(self, asks: Sequence[Ask], tenant: str) -> list[tuple[Request, Choice]]:
         pairs: list[tuple[Request, Choice]] = []

@@ -85,7 +85,8 @@ class Worker:
             if self._engine.has_work:
                 deltas += self._engine.step()
             if self._embedder is not None and self._embedder.has_work:
-                self._vectors += [vectors_of(one) for one in self._embedder.step()]
+                ended = self._embedder.step(self._engine.room_beside)
+                self._vectors += [vectors_of(one) for one in ended]
             vectors, self._vectors = self._vectors, []
             self._pipe.send(Report(deltas, self._engine.stats(), vectors))
 

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from pyrite import __version__
 from pyrite.errors import PyriteError
 from pyrite.server.decoding import converted, json_object
-from pyrite.server.endpoints import JsonReply, endpoint, json_response
+from pyrite.server.endpoints import JsonReply, encoded, endpoint, json_response
 from pyrite.server.errors import HttpError, status_of
 from pyrite.server.fields import Fields, header_of
 from pyrite.server.http import Headers
@@ -43,7 +43,6 @@ from pyrite.server.ollama.types import (
     PullRequest,
 )
 from pyrite.server.service import Service
-from pyrite.server.wire import Vectors
 
 T = TypeVar("T")
 
@@ -141,7 +140,7 @@ async def embed(service: Service, body: bytes, tenant: str, answer_id: str) -> J
     )
     reply = {
         "model": request.model,
-        "embeddings": numbers_of(vectors),
+        "embeddings": await encoded(map(numbers_of, vectors.data)),
         "prompt_eval_count": vectors.num_tokens,
     }
     return JsonReply(reply, headers)
@@ -154,11 +153,12 @@ async def embeddings(service: Service, body: bytes, tenant: str, answer_id: str)
     vectors = await service.embed(
         [request.prompt], pooling=None, normalize=False, dimensions=None, tenant=tenant
     )
-    return JsonReply({"embedding": numbers_of(vectors)[0]}, headers)
+    return JsonReply({"embedding": numbers_of(vectors.data[0])}, headers)
 
 
-def numbers_of(vectors: Vectors) -> list[list[float]]:
-    return [np.frombuffer(data, dtype="<f4").tolist() for data in vectors.data]
+def numbers_of(data: bytes) -> list[float]:
+    numbers: list[float] = np.frombuffer(data, dtype="<f4").tolist()
+    return numbers
 
 
 def check_keyed(service: Service) -> None:

@@ -10,13 +10,11 @@ import numpy as np
 
 from pyrite.errors import ParameterError
 from pyrite.server.decoding import converted, json_object
-from pyrite.server.endpoints import JsonReply
+from pyrite.server.endpoints import JsonReply, encoded
 from pyrite.server.fields import Fields, header_of
 from pyrite.server.openai.completions import is_ids
 from pyrite.server.service import Service
 from pyrite.server.wire import Vectors
-
-MAX_INPUTS = 2048
 
 
 class EmbeddingsRequest(msgspec.Struct, kw_only=True):
@@ -32,7 +30,7 @@ FIELDS = Fields(
     EmbeddingsRequest,
     ignored={"user": "requests are told apart by their API key"},
     words={
-        "input": f"a text, token ids, or a list of up to {MAX_INPUTS} of them",
+        "input": "a text, token ids, or a list of texts or ids",
         "pooling": "mean, last, cls or none; by default what the model's file says, else mean",
         "normalize": "to length 1",
         "dimensions": "only the first so many",
@@ -53,7 +51,7 @@ async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -
         dimensions=request.dimensions,
         tenant=tenant,
     )
-    return JsonReply(as_dict(vectors, request, service.card.name), headers)
+    return JsonReply(await as_dict(vectors, request, service.card.name), headers)
 
 
 def inputs_of(given: str | list[Any]) -> list[str | tuple[int, ...]]:
@@ -65,18 +63,16 @@ def inputs_of(given: str | list[Any]) -> list[str | tuple[int, ...]]:
     inputs = [tuple(one) if is_ids(one) else one for one in given]
     if not inputs or not all(isinstance(one, (str, tuple)) for one in inputs):
         raise ParameterError("input", given, "a text, token ids, or a list of texts or of ids")
-    if len(inputs) > MAX_INPUTS:
-        raise ParameterError("input", f"{len(inputs)} texts", f"at most {MAX_INPUTS}")
     return inputs
 
 
-def as_dict(vectors: Vectors, request: EmbeddingsRequest, model: str) -> dict[str, Any]:
+async def as_dict(vectors: Vectors, request: EmbeddingsRequest, model: str) -> dict[str, Any]:
     usage = {"prompt_tokens": vectors.num_tokens, "total_tokens": vectors.num_tokens}
-    data = [
+    each = (
         {"object": "embedding", "index": index, "embedding": shaped(one, vectors.width, request)}
         for index, one in enumerate(vectors.data)
-    ]
-    return {"object": "list", "data": data, "model": model, "usage": usage}
+    )
+    return {"object": "list", "data": await encoded(each), "model": model, "usage": usage}
 
 
 def shaped(data: bytes, width: int, request: EmbeddingsRequest) -> Any:
