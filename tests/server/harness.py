@@ -130,7 +130,12 @@ def run_worker(pipe: Pipe, engine: Engine) -> None:
 
 
 @contextlib.contextmanager
-def file_server(model: Path, *options: str, env: dict[str, str] | None = None) -> Iterator[Served]:
+def file_server(
+    model: Path,
+    *options: str,
+    env: dict[str, str] | None = None,
+    preexec_fn: Callable[[], None] | None = None,
+) -> Iterator[Served]:
     """`pyrite serve` as a process, on any free port; ended when the block ends.
 
     Nothing is kept from one run to the next, unless `options` say so.
@@ -138,7 +143,11 @@ def file_server(model: Path, *options: str, env: dict[str, str] | None = None) -
     fixed = ("--port", "0", "--kv-store-bytes", "0")
     command = [sys.executable, "-m", "pyrite", "serve", str(model), *fixed, *options]
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stderr=subprocess.PIPE, env={**os.environ, **(env or {})}
+        command,
+        stdin=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        env={**os.environ, **(env or {})},
+        preexec_fn=preexec_fn,
     )
     lines: list[str] = []
     found = threading.Event()

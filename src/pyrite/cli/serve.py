@@ -6,6 +6,7 @@ Listens on loopback unless told otherwise. SIGTERM or Ctrl-C lets streams end; a
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import sys
 from pathlib import Path
@@ -173,4 +174,6 @@ def name_of(options: argparse.Namespace) -> str:
 
 
 def say(text: str) -> None:
-    print(f"pyrite: {text}", file=sys.stderr, flush=True)
+    """A log on a full disk keeps no server from serving, or from ending."""
+    with contextlib.suppress(OSError):
+        print(f"pyrite: {text}", file=sys.stderr, flush=True)
