@@ -14,6 +14,7 @@ SOURCE = Path(__file__).resolve().parent.parent / "src" / "pyrite"
 # Lowest first. A layer may import itself and everything on earlier lines; layers that share a
 # line do not know each other.
 ORDER: tuple[tuple[str, ...], ...] = (
+    ("records",),
     ("errors", "_native", "sampling.limits", "stopwatch", "beside"),
     ("cgroup",),
     ("cores", "memory"),

@@ -6,13 +6,13 @@ Knows slices and continuations; nothing of why the scheduler cut them so.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyrite.backends.base import Batch
 from pyrite.continuation import Continuation
+from pyrite.records import dataclass
 from pyrite.sequence import Slice
 
 WIDER_BY = 16  # pages, at least, when the longest sequence outgrows the tables

@@ -8,8 +8,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
+
+from pyrite.records import dataclass
 
 NO_LIMIT = 1 << 60  # version 1 writes a number near 2^63 where there is none
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
 
+from pyrite.records import dataclass
 from pyrite.request import Delta, FinishReason, PositionLogprobs, Timings, Usage
 from pyrite.text.answer import CallArguments, CallStart, Content, Piece, Reasoning
 

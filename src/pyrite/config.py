@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 
 from pyrite.errors import ParameterError
+from pyrite.records import dataclass
 
 BACKENDS = ("cpu", "reference")
 PRECISIONS = ("default", "fast")

@@ -13,10 +13,10 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from pathlib import Path
 
 from pyrite.cgroup import cpu_quota, read_text
+from pyrite.records import dataclass
 
 SLOW_SHARE = 0.66  # a core of less than this share of the largest capacity is an efficiency core
 ROUNDED_UP = 0.25  # of a processor, or more of it

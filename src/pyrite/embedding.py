@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from itertools import count
 
@@ -27,6 +27,7 @@ from pyrite.memory import available_bytes
 from pyrite.models.estimate import estimate_memory, require_memory
 from pyrite.models.registry import build_plan
 from pyrite.pooling import Floats, Pool, check_dimensions, check_pooling
+from pyrite.records import dataclass
 
 # {architecture}.pooling_type of a GGUF file, where it is of a model that was made for vectors.
 POOLING_TYPES = {1: "mean", 2: "cls", 3: "last"}

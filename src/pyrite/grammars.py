@@ -10,10 +10,10 @@ import time
 import weakref
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, wait
-from dataclasses import dataclass
 
 from pyrite.continuation import Continuation
 from pyrite.errors import ParameterError
+from pyrite.records import dataclass
 from pyrite.sampling.compiler import GrammarCompiler, Vocabulary
 from pyrite.sampling.constraint import Constraint
 from pyrite.sampling.limits import MAX_COMPILE_SECONDS

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +26,7 @@ from pyrite.memory import available_bytes, memory_errors
 from pyrite.models.estimate import FLOAT_BYTES, estimate_memory, kv_bytes_per_token, require_memory
 from pyrite.models.registry import build_plan
 from pyrite.nodes import find_nodes
+from pyrite.records import dataclass
 from pyrite.sampling.speculate import Guesser, Repetition
 from pyrite.scheduler import Policy
 from pyrite.speculation import Speculation

@@ -5,9 +5,10 @@ Plain values. This module knows nothing of models, pages or HTTP.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
+from pyrite.records import dataclass
 from pyrite.sampling.params import SamplingParams
 
 FinishReason = Literal["stop", "length", "cancelled", "error"]

@@ -18,11 +18,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from pyrite.errors import CapacityError
 from pyrite.kv.cache import Found, Keeper, PageCache
 from pyrite.kv.pages import PAGE_TOKENS, pages_for
+from pyrite.records import dataclass
 from pyrite.sequence import Sequence, Slice
 from pyrite.shares import Queues, Shares
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from pyrite.kv.cache import PageTable, Parting
+from pyrite.records import dataclass
 
 
 @dataclass(slots=True, eq=False)

@@ -7,7 +7,6 @@ sees only the values here.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +15,7 @@ from numpy.typing import NDArray
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.plan import Plan
 from pyrite.kv.pages import PAGE_TOKENS as PAGE_TOKENS
+from pyrite.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -22,7 +22,7 @@ import struct
 import tempfile
 import time
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from itertools import chain
 from pathlib import Path
 
@@ -31,6 +31,7 @@ from numpy.typing import NDArray
 
 from pyrite._native.program import populate
 from pyrite.backends.huge_pages import HUGE_BYTES, ask_for_huge_pages, placed
+from pyrite.records import dataclass
 
 Bytes = NDArray[np.uint8]
 

@@ -18,7 +18,6 @@ import mmap
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
@@ -42,6 +41,7 @@ from pyrite.backends.packed_file import (
 )
 from pyrite.errors import BackendError
 from pyrite.formats.checkpoint import Tensor
+from pyrite.records import dataclass
 
 Bytes = NDArray[np.uint8]
 

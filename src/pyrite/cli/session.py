@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from pyrite.errors import FormatError
+from pyrite.records import dataclass
 from pyrite.request import Delta, FinishReason, Timings, Usage
 
 if TYPE_CHECKING:

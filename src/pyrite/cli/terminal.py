@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from dataclasses import dataclass
 
 from pyrite.errors import ParameterError
+from pyrite.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ with its tensors.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
 
@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyrite.errors import FormatError, ModelNotFoundError
+from pyrite.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,6 @@ where they are, so that 262 thousand tokens cost a millisecond.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +24,7 @@ from pyrite.formats.cursor import TRUNCATED, Cursor
 from pyrite.formats.foreign import advice, appearance
 from pyrite.formats.gguf_tensors import MAX_TENSORS, TensorPlace, read_tensors
 from pyrite.formats.mapping import map_file
+from pyrite.records import dataclass
 
 VERSIONS = (2, 3)
 MAX_KEYS = 1 << 16

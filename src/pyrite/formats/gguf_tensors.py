@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats.cursor import TRUNCATED, Cursor
 from pyrite.formats.metadata import Metadata, integer
 from pyrite.quant.formats import FORMATS_BY_NUMBER, REMOVED, Format
+from pyrite.records import dataclass
 
 MAX_TENSORS = 1 << 16
 MAX_DIMENSIONS = 4

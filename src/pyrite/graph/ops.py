@@ -9,8 +9,9 @@ does not look at positions may work on either. Records say what is computed, nev
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Literal
+
+from pyrite.records import dataclass
 
 Activation = Literal["silu", "gelu_tanh"]
 Rows = Literal["tokens", "outputs"]

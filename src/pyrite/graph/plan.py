@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pyrite.graph.ops import Attention, Op, Value
+from pyrite.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,12 +13,13 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Protocol
 
 from pyrite.kv.keys import page_key
 from pyrite.kv.pages import PAGE_TOKENS, PagePool, pages_for
 from pyrite.kv.prefix import CachedPage, PrefixIndex
+from pyrite.records import dataclass
 
 LEAST_COPIED = 4  # tokens: to compute fewer costs less than to copy their page
 SHOWN = 8  # tokens that tell where a prompt parts from a cached one

@@ -30,8 +30,9 @@ import tempfile
 import time
 from array import array
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+
+from pyrite.records import dataclass
 
 MAGIC = b"PYRPAGE\n"
 VERSION = 1  # of this layout of the file; grows with any change to it

@@ -6,12 +6,12 @@ Plain data, filled by `gguf_config` and `hub_config`; every number is bounded he
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Literal
 
 from pyrite.errors import FormatError
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.ops import Activation, Rope, View
+from pyrite.records import dataclass
 
 MAX_LAYERS = 1024
 MAX_WIDTH = 1 << 20  # columns of any matrix but the head's

@@ -6,11 +6,11 @@ Where memory comes from and how much is left is the caller's knowledge (`pyrite.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from pyrite.errors import CapacityError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.plan import Plan
+from pyrite.records import dataclass
 
 KEY_GROUP = 32  # columns of 8-bit keys under one scale of 4 bytes; a value has one scale
 HALF_BYTES = 2

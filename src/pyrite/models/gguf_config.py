@@ -6,7 +6,6 @@ Source of the keys: the GGUF specification. What a file leaves out is the family
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint
@@ -14,6 +13,7 @@ from pyrite.graph.ops import Rope, RopeScaling
 from pyrite.models import config as limits
 from pyrite.models.config import Family, LayerConfig, ModelConfig
 from pyrite.models.fields import MISSING, Fields
+from pyrite.records import dataclass
 
 FREQUENCY_FACTORS = "rope_freqs.weight"
 EMBEDDING = "token_embd.weight"

@@ -6,13 +6,13 @@ GGUF's are in `gguf_config`; what the settings mean is in `graph.rope`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from pyrite.errors import FormatError, UnsupportedError
 from pyrite.graph.ops import Rope, RopeScaling
 from pyrite.models import config as limits
 from pyrite.models.config import Family
 from pyrite.models.fields import Fields
+from pyrite.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,9 +8,8 @@ Source of names, numbers and block sizes: the GGUF specification and ggml's type
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from pyrite.errors import UnsupportedError
+from pyrite.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

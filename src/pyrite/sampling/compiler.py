@@ -12,11 +12,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
-from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 from pyrite.errors import ParameterError
+from pyrite.records import dataclass
 from pyrite.sampling.constraint import Constraint, shortened
 from pyrite.sampling.deep_thread import DeepThread
 from pyrite.sampling.forcing import Forcing

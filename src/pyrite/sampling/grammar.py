@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from pyrite.errors import ParameterError
+from pyrite.records import dataclass
 from pyrite.sampling.limits import GRAMMAR_BYTES, MAX_CHOICES
 
 

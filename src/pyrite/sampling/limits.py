@@ -5,7 +5,7 @@ Pure data. It does not know what a parameter does.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pyrite.records import dataclass
 
 GREEDY_BELOW = 1e-5  # a temperature under this is greedy, exactly as 0 is
 LOGPROB_FLOOR = -9999.0  # stands for minus infinity, which JSON cannot carry

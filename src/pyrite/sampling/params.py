@@ -7,11 +7,12 @@ The bounds are the table in `limits.py`. Knows no model: ids are checked against
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import field, fields, replace
 from numbers import Integral, Real
 from typing import Any
 
 from pyrite.errors import ParameterError
+from pyrite.records import dataclass
 from pyrite.sampling import limits
 from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.limits import BIAS, RANGES, TOKEN_ID, Range

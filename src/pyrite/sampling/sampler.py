@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyrite._native import sampling as native
 from pyrite.errors import BackendError, ParameterError, PyriteError, RequestError
+from pyrite.records import dataclass
 from pyrite.request import PositionLogprobs, TokenLogprob
 from pyrite.sampling.params import SamplingParams, check_vocabulary
 

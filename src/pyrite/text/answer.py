@@ -5,7 +5,7 @@ Filled by the parser of a model's answers; every dialect writes them in its own 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from pyrite.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal
 
 from pyrite.errors import ParameterError
+from pyrite.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
