@@ -23,6 +23,7 @@ class Attendance {
   int size_;
   int count_;
   int held_up_ = 0;          // steps in a row
+  int64_t held_time_ = 0;    // that these took
   int64_t rest_ = 0;         // between two tries
   int64_t changed_at_ = 0;
   bool trying_ = false;      // the last change was to one more
