@@ -34,9 +34,15 @@ class Run:
 
 
 def run(command: list[str]) -> Run:
+    """Bytecode is kept, as it is of every installed package."""
+    kept = {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
     start = time.perf_counter()
     process = subprocess.Popen(
-        command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
+        command,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=kept,
     )
     assert process.stdout is not None
     output = process.stdout.read().decode()

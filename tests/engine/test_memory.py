@@ -5,6 +5,7 @@ Each case runs in a process of its own; bounds are generous.
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -58,3 +59,29 @@ def test_a_limit_on_address_space(tiny: Path, tmp_path: Path, limit: str, extra:
     else:
         assert said.startswith("refused: ")
         assert "MiB" in said or "bytes" in said
+
+
+HELD = """
+import json, re, sys
+from pyrite.llm import load
+with load(sys.argv[1], context=2048, threads=2) as model:
+    model.generate("The capital of France is", max_tokens=2)
+    mapped, name = {}, ""
+    for line in open("/proc/self/smaps"):
+        if re.match("[0-9a-f]+-[0-9a-f]+ ", line):
+            name = line.split(maxsplit=5)[5].strip() if len(line.split()) > 5 else ""
+        elif line.startswith("Rss:"):
+            mapped[name] = mapped.get(name, 0) + (int(line.split()[1]) << 10)
+    peak = re.search(r"VmHWM:\\s+(\\d+) kB", open("/proc/self/status").read())
+    print(json.dumps({"peak": int(peak[1]) << 10, "mapped": mapped}))
+"""
+
+
+def test_weights_are_held_once(smollm2_path: Path, tmp_path: Path) -> None:
+    """At the first start, which packs them, and at the second, which maps what the first kept."""
+    size = smollm2_path.stat().st_size
+    for start in ("first", "second"):
+        found = json.loads(outcome(tmp_path, HELD, smollm2_path))
+        assert found["peak"] < size + (150 << 20), start
+        own = found["mapped"].get(str(smollm2_path.resolve()), 0)
+        assert own < size / 4, "the file's own pages are given back where packed ones serve"

@@ -52,6 +52,7 @@ SLAB_BYTES = 4 << 20  # packed at a time, by all threads together
 SAMPLE_BYTES = 256  # of each tensor's beginning and end that are part of the fingerprint
 KEPT_DAYS = 30
 KEPT_BYTES = 64 << 30
+TOLD_BYTES = 256 << 20  # of packed weights; who waits for so many is told why
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +122,9 @@ def _from_cache(
     try:
         data = _checked(path, tensors, read)
         if data is None:
+            size = data_bytes(contents.entries)
+            if size >= TOLD_BYTES:  # it takes a while
+                log.warning("packing %d MiB of weights, once for this model", size >> 20)
             write_packed(path, contents, _slabs(tensors, num_threads))
             clean(path.parent, keep=path)
             data = _checked(path, tensors, read)
