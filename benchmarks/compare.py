@@ -99,7 +99,8 @@ def run(subject: Subject, engine: Engine, task: Task, number: int, timeout: floa
             text=True,
             errors="replace",
             timeout=timeout,
-            env={**os.environ, **command.environment},
+            # Bytecode is kept, as it is of every installed package.
+            env={**os.environ, "PYTHONDONTWRITEBYTECODE": "", **command.environment},
         )
     except subprocess.TimeoutExpired:
         return record(command=shown, why=f"more than {timeout:.0f} s")
