@@ -13,7 +13,13 @@
 namespace product {
 
 constexpr int kTotalRows = 64;  // rows whose totals are kept while a panel's columns go by
-constexpr int kFewRows = 8;     // up to so many rows codes are not worth folding; see few_rows.inl
+constexpr int kFewRows = 8;
+
+// Up to so many rows codes are not worth folding; see few_rows.inl.
+template <class Dot, class Shape>
+constexpr int few_rows() {
+  return Shape::kSteps == 2 && can_be_folded<Dot>() ? kFewRows / 2 : kFewRows;
+}
 
 template <class Dot>
 PYRITE_INLINE const auto& head_of(const uint8_t* block) {
@@ -196,14 +202,14 @@ void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const
   using Dot = DotFor<code_bits(kType), kPlaneCount>;
   using Shape = ShapeOf<kType, kPlaneCount>;
   if constexpr (can_be_folded<Dot>()) {
-    if (num_rows > kFewRows) {
+    if (num_rows > few_rows<Dot, Shape>()) {
       multiply_with<kType, Folded<Dot>, Shape>(matrix, first_panel, num_panels, in, first_row,
                                                num_rows, out, out_stride);
       return;
     }
   }
   if constexpr (kReadsAhead && !takes_steps<Dot>()) {
-    if (num_rows <= kFewRows) {
+    if (num_rows <= few_rows<Dot, Shape>()) {
       multiply_few<kType, Dot, Shape>(matrix, first_panel, num_panels, in, first_row, num_rows, out,
                                       out_stride);
       return;
