@@ -2,6 +2,7 @@
 // order of sums is the same everywhere, so that the results are the same bits where both fuse the
 // same multiplications and additions, and a few roundings apart where plain C++ cannot.
 
+#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <cstring>
@@ -77,40 +78,69 @@ void check_finite(const RowKernels& rows) {
   }
 }
 
-// Keys and values of one head written to its pages, then queries over them.
-Floats of_attention(const AttentionKernels& kernels, KvType type, int num_queries, int head_width,
-                    int window, float softcap) {
-  constexpr int kKeys = 70;
-  std::mt19937 random(3);
-  const size_t page_bytes = head_block_bytes(head_width, type);
-  const size_t padded = size_t(padded_width(head_width));
-  std::vector<uint8_t> pages(page_bytes * 3 + 64);
-  uint8_t* blocks = pages.data() + (64 - reinterpret_cast<uintptr_t>(pages.data()) % 64);
-  const int32_t page_table[] = {2, 0, 1};
-  for (int key = 0; key < kKeys; ++key) {
-    const Floats k = gaussian(size_t(head_width), random);
-    const Floats v = gaussian(size_t(head_width), random);
-    kernels.of(type).store(k.data(), v.data(), head_width, key % kPageTokens,
-                           blocks + size_t(page_table[key / kPageTokens]) * page_bytes);
+struct Sight {
+  int num_queries, head_width, window;
+  float softcap;
+};
+
+constexpr int kKeys = kSpanTokens + 70;
+constexpr int kPages = (kKeys + kPageTokens - 1) / kPageTokens;
+
+// Pages of one head, the last one first in memory.
+struct Pages {
+  Pages(const BlockKernels& kernels, KvType type, int head_width)
+      : page_bytes(head_block_bytes(head_width, type)), bytes(page_bytes * kPages + 64) {
+    std::mt19937 random(3);
+    for (int page = 0; page < kPages; ++page) {
+      table.push_back(kPages - 1 - page);
+      const int count = std::min(kPageTokens, kKeys - page * kPageTokens);
+      const Floats keys = gaussian(size_t(count * head_width), random);
+      const Floats values = gaussian(size_t(count * head_width), random);
+      kernels.store({keys.data(), values.data(), size_t(head_width), head_width, 0, count,
+                     blocks() + size_t(table.back()) * page_bytes});
+    }
   }
-  const Floats queries = gaussian(size_t(num_queries * head_width), random, 0.3f);
+  uint8_t* blocks() { return bytes.data() + (64 - reinterpret_cast<uintptr_t>(bytes.data()) % 64); }
+
+  size_t page_bytes;
+  std::vector<uint8_t> bytes;
+  std::vector<int32_t> table;
+};
+
+// Queries at the last positions, over all spans at once. Spans that are joined give the same bits.
+Floats of_attention(const AttentionKernels& kernels, KvType type, const Sight& sight) {
+  Pages pages(kernels.of(type), type, sight.head_width);
+  const size_t queries = size_t(sight.num_queries);
+  std::mt19937 random(4);
+  const Floats q = gaussian(queries * size_t(sight.head_width), random, 0.3f);
   std::vector<int32_t> positions;
-  for (int q = 0; q < num_queries; ++q) positions.push_back(kKeys - num_queries + q);
-  Floats scratch(kernels.scratch_floats(num_queries, head_width));
-  Floats out(size_t(num_queries) * padded);
-  AttendTile tile{};
-  tile.queries = queries.data();
+  for (int i = 0; i < sight.num_queries; ++i) positions.push_back(kKeys - sight.num_queries + i);
+  Floats scratch(kernels.scratch_floats(sight.num_queries, sight.head_width));
+  Floats partials(2 * queries * size_t(partial_width(sight.head_width)));
+  Floats out(queries * size_t(sight.head_width));
+  Floats joined(out.size());
+  AttendTile tile = {};
+  tile.queries = q.data();
   tile.positions = positions.data();
-  tile.num_queries = num_queries;
-  tile.head_width = head_width;
-  tile.window = window;
-  tile.softcap = softcap;
-  tile.head_blocks = blocks;
-  tile.page_bytes = page_bytes;
-  tile.page_table = page_table;
+  tile.num_queries = sight.num_queries;
+  tile.num_heads = 1;
+  tile.head_width = sight.head_width;
+  tile.window = sight.window;
+  tile.softcap = sight.softcap;
+  tile.head_blocks = pages.blocks();
+  tile.page_bytes = pages.page_bytes;
+  tile.page_table = pages.table.data();
+  tile.end_span = 2;
   tile.scratch = scratch.data();
+  tile.partials = partials.data();
+  tile.partial_stride = queries * size_t(partial_width(sight.head_width));
   tile.out = out.data();
+  tile.out_stride = size_t(sight.head_width);
   kernels.of(type).attend(tile);
+  tile.out = joined.data();
+  kernels.of(type).attend_spans(tile);
+  kernels.join(tile);
+  CHECK(std::memcmp(out.data(), joined.data(), out.size() * sizeof(float)) == 0);
   return out;
 }
 
@@ -139,8 +169,8 @@ int main() {
       for (int head_width : {24, 64}) {
         for (int window : {0, 20}) {
           check_all([&](const KernelTable& table) {
-            return of_attention(table.attention, type, queries, head_width, window,
-                                window ? 30.0f : 0.0f);
+            return of_attention(table.attention, type,
+                                {queries, head_width, window, window ? 30.0f : 0.0f});
           });
         }
       }
