@@ -8,6 +8,23 @@ namespace {
 
 constexpr int kLargestTileRows = 36;
 
+// Rows are read this far ahead, for they lie too far apart for the processor to guess the next one.
+constexpr int kRowsAhead = 4;
+
+void ask(const float* columns, int width) {
+  for (int i = 0; i < width; i += 16) __builtin_prefetch(columns + i);
+}
+
+// Calls shape(i) for the rows of a range, each asked for beforehand: `width` columns from `from` on.
+template <class Shape>
+void each_row(const Slice& from, const RowRange& rows, size_t column, int width, Shape shape) {
+  for (int i = -kRowsAhead; i < rows.num_rows; ++i) {
+    const int next = i + kRowsAhead;
+    if (next < rows.num_rows) ask(from.row(rows.first_row + next) + column, width);
+    if (i >= 0) shape(i);
+  }
+}
+
 // The head as attention sees it: normalised, rotated, scaled.
 void shape_head(const AttentionOp& op, const Step& step, const Norm& norm, int position, float scale,
                 const float* head, float* out) {
@@ -35,10 +52,11 @@ void store_run(const AttentionOp& op, const Step& step, Member& member, const Ro
   uint8_t* block = step.pages + size_t(page) * step.page_bytes + op.layer_offset +
                    size_t(key_head) * op.block_bytes();
   const size_t column = size_t(key_head) * op.head_width;
-  for (int i = 0; i < rows.num_rows; ++i) {
+  each_row(op.key, rows, column, op.head_width, [&](int i) {
+    ask(op.value.row(rows.first_row + i) + column, op.head_width);
     shape_head(op, step, op.key_norm, position + i, 1.0f, op.key.row(rows.first_row + i) + column,
                member.attention + size_t(i) * op.head_width);
-  }
+  });
   step.kernels.attention.of(op.kv_type).store(
       {member.attention, op.value.row(rows.first_row) + column, op.value.stride, op.head_width,
        position % kPageTokens, rows.num_rows, block});
@@ -128,14 +146,18 @@ AttendTile tile_of(const AttentionOp& op, const Step& step, Member& member, cons
 
 void attend(const AttentionOp& op, const Step& step, Member& member, const Work& work) {
   int32_t positions[kTileQueries];
-  for (int i = 0; i < work.num_queries(); ++i) {
-    const int row = work.rows.first_row + i / work.num_heads;
-    const int head = work.first_head + i % work.num_heads;
-    positions[i] = step.batch.positions[row];
-    shape_head(op, step, op.query_norm, positions[i], op.scale,
-               op.query.row(row) + size_t(head) * op.head_width,
-               member.attention + size_t(i) * op.head_width);
-  }
+  const size_t column = size_t(work.first_head) * op.head_width;
+  each_row(op.query, work.rows, column, work.num_heads * op.head_width, [&](int i) {
+    const int row = work.rows.first_row + i;
+    for (int head = 0; head < work.num_heads; ++head) {
+      const int query = i * work.num_heads + head;
+      const size_t offset = size_t(head) * op.head_width;
+      positions[query] = step.batch.positions[row];
+      shape_head(op, step, op.query_norm, positions[query], op.scale,
+                 op.query.row(row) + column + offset,
+                 member.attention + size_t(query) * op.head_width);
+    }
+  });
   AttendTile tile = tile_of(op, step, member, work);
   tile.positions = positions;
   const BlockKernels& kernels = step.kernels.attention.of(op.kv_type);
