@@ -38,20 +38,21 @@ void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const
               int first_row, int num_rows, float* out, size_t out_stride) {
   constexpr WeightTraits kTraits = traits_of(kType);
   using Dot = ByteDot<kPlaneCount>;
-  product::Panel<Dot> panel{product::widen<kType, Dot>, unit_bytes(kType), nullptr, matrix.columns,
-                            std::countr_zero(unsigned(kTraits.zero))};
+  const product::Panels<Dot> panels{product::widen<kType, Dot>, unit_bytes(kType),
+                                    matrix.panel_bytes, matrix.columns,
+                                    std::countr_zero(unsigned(kTraits.zero))};
   const size_t place = Dot::place(activation_areas(in.columns, in.planes, in.forms));
   const uint8_t* rows = in.data + size_t(first_row) * in.row_bytes + place;
   alignas(64) float totals[product::kTotalRows * kPanelRows];
   static_assert(kTraits.step_columns == kBlock);
   tiles::set_shapes();
   for (int p = 0; p < num_panels; ++p) {
-    panel.data = matrix.data + size_t(first_panel + p) * matrix.panel_bytes;
+    const uint8_t* panel = matrix.data + size_t(first_panel + p) * matrix.panel_bytes;
     const int lanes = matrix.rows - (first_panel + p) * kPanelRows;
     for (int row = 0; row < num_rows; row += product::kTotalRows) {
       const int count = std::min(num_rows - row, product::kTotalRows);
       tiles::multiply_panel<kPlaneCount, product::ShapeOf<kType, kPlaneCount>>(
-          panel, rows + row * in.row_bytes, in.row_bytes, count, totals);
+          panels, panel, rows + row * in.row_bytes, in.row_bytes, count, totals);
       product::put_totals(totals, count, lanes, out + row * out_stride + p * kPanelRows,
                           out_stride);
     }

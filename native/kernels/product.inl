@@ -13,6 +13,7 @@
 namespace product {
 
 constexpr int kTotalRows = 64;  // rows whose totals are kept while a panel's columns go by
+constexpr int kPanelsTogether = 8;
 constexpr int kFewRows = 8;
 
 // Up to so many rows codes are not worth folding; see few_rows.inl.
@@ -138,49 +139,64 @@ inline void put_totals(const float* totals, int num_rows, int lanes, float* out,
 template <class Dot>
 using Widen = void (*)(const uint8_t* unit, int num_blocks, Chunk<Dot>& chunk);
 
+// Adjacent panels.
 template <class Dot>
-struct Panel {
+struct Panels {
   Widen<Dot> widen;
   size_t unit_bytes;
-  const uint8_t* data;
+  size_t panel_bytes;
   int columns;
   int zero_bits;
 };
 
-// Totals (num_rows, 16) of a panel with rows that start at `rows`, where their form has its place.
+// Totals (num_panels, kTotalRows, 16) of panels with rows that start at `rows`, where their form has
+// its place. The rows' part of a chunk stays in a near cache while it meets each panel.
 template <class Dot, class Shape>
-[[gnu::noinline]] void multiply_panel(const Panel<Dot>& panel, const uint8_t* rows, size_t stride,
-                                      int num_rows, float* totals) {
+[[gnu::noinline]] void multiply_panels(const Panels<Dot>& panels, const uint8_t* first,
+                                       int num_panels, const uint8_t* rows, size_t stride,
+                                       int num_rows, float* totals) {
+  constexpr int kPanelTotals = kTotalRows * kPanelRows;
   Chunk<Dot> chunk;
-  const int blocks = panel.columns / kBlock;
-  std::memset(totals, 0, size_t(num_rows) * kPanelRows * sizeof(float));
-  const uint8_t* unit = panel.data;
-  for (int block = 0; block < blocks; block += kChunkBlocks, unit += panel.unit_bytes) {
+  const int blocks = panels.columns / kBlock;
+  for (int p = 0; p < num_panels; ++p) {
+    std::memset(totals + p * kPanelTotals, 0, size_t(num_rows) * kPanelRows * sizeof(float));
+  }
+  for (int block = 0; block < blocks; block += kChunkBlocks, first += panels.unit_bytes) {
     const int count = blocks - block < kChunkBlocks ? blocks - block : kChunkBlocks;
-    panel.widen(unit, count, chunk);
-    tiles<Dot, Shape, Dot::kMostRows>(chunk, count, panel.zero_bits,
-                                      rows + block * Dot::kBlockBytes, stride, num_rows, totals);
+    for (int p = 0; p < num_panels; ++p) {
+      panels.widen(first + p * panels.panel_bytes, count, chunk);
+      tiles<Dot, Shape, Dot::kMostRows>(chunk, count, panels.zero_bits,
+                                        rows + block * Dot::kBlockBytes, stride, num_rows,
+                                        totals + p * kPanelTotals);
+    }
   }
 }
 
+// With many rows several panels go together; with few, each is read from memory in one stream.
 template <WeightType kType, class Dot, class Shape>
 void multiply_with(const PackedMatrix& matrix, int first_panel, int num_panels,
                    const Activations& in, int first_row, int num_rows, float* out,
                    size_t out_stride) {
   constexpr WeightTraits kTraits = traits_of(kType);
   static_assert(kTraits.has_offset() == (kTraits.zero == 0));
-  Panel<Dot> panel{widen<kType, Dot>, unit_bytes(kType), nullptr, matrix.columns,
-                   std::countr_zero(unsigned(kTraits.zero))};
+  const Panels<Dot> panels{widen<kType, Dot>, unit_bytes(kType), matrix.panel_bytes,
+                           matrix.columns, std::countr_zero(unsigned(kTraits.zero))};
   const size_t place = Dot::place(activation_areas(in.columns, in.planes, in.forms));
   const uint8_t* rows = in.data + size_t(first_row) * in.row_bytes + place;
-  alignas(64) float totals[kTotalRows * kPanelRows];
-  for (int p = 0; p < num_panels; ++p) {
-    panel.data = matrix.data + size_t(first_panel + p) * matrix.panel_bytes;
-    const int lanes = matrix.rows - (first_panel + p) * kPanelRows;
+  const int together = num_rows > kFewRows ? kPanelsTogether : 1;
+  alignas(64) float totals[kPanelsTogether * kTotalRows * kPanelRows];
+  for (int p = 0; p < num_panels; p += together) {
+    const uint8_t* data = matrix.data + size_t(first_panel + p) * matrix.panel_bytes;
+    const int some = std::min(together, num_panels - p);
     for (int row = 0; row < num_rows; row += kTotalRows) {
-      const int count = num_rows - row < kTotalRows ? num_rows - row : kTotalRows;
-      multiply_panel<Dot, Shape>(panel, rows + row * in.row_bytes, in.row_bytes, count, totals);
-      put_totals(totals, count, lanes, out + row * out_stride + p * kPanelRows, out_stride);
+      const int count = std::min(num_rows - row, kTotalRows);
+      multiply_panels<Dot, Shape>(panels, data, some, rows + row * in.row_bytes, in.row_bytes,
+                                  count, totals);
+      for (int i = 0; i < some; ++i) {
+        put_totals(totals + i * kTotalRows * kPanelRows, count,
+                   matrix.rows - (first_panel + p + i) * kPanelRows,
+                   out + row * out_stride + (p + i) * kPanelRows, out_stride);
+      }
     }
   }
 }

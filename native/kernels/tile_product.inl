@@ -7,7 +7,7 @@ namespace tiles {
 
 using product::Chunk;
 using product::kGroups;
-using product::Panel;
+using product::Panels;
 
 constexpr int kTileRows = 16;
 
@@ -125,19 +125,18 @@ template <int kPlaneCount, class Shape>
 
 // `num_rows` is a multiple of 16 and at most product::kTotalRows.
 template <int kPlaneCount, class Shape>
-void multiply_panel(const Panel<ByteDot<kPlaneCount>>& panel, const uint8_t* rows, size_t stride,
-                    int num_rows, float* totals) {
+void multiply_panel(const Panels<ByteDot<kPlaneCount>>& panels, const uint8_t* unit,
+                    const uint8_t* rows, size_t stride, int num_rows, float* totals) {
   using Dot = ByteDot<kPlaneCount>;
   Chunk<Dot> chunk;
-  const int blocks = panel.columns / kBlock;
+  const int blocks = panels.columns / kBlock;
   std::memset(totals, 0, size_t(num_rows) * kPanelRows * sizeof(float));
-  const uint8_t* unit = panel.data;
-  for (int block = 0; block < blocks; block += product::kChunkBlocks, unit += panel.unit_bytes) {
+  for (int block = 0; block < blocks; block += product::kChunkBlocks, unit += panels.unit_bytes) {
     const int count = std::min(blocks - block, product::kChunkBlocks);
-    panel.widen(unit, count, chunk);
+    panels.widen(unit, count, chunk);
     for (int row = 0; row < num_rows; row += kTileRows) {
       multiply_chunk<kPlaneCount, Shape>(
-          chunk, count, panel.zero_bits, rows + row * stride + block * Dot::kBlockBytes, stride,
+          chunk, count, panels.zero_bits, rows + row * stride + block * Dot::kBlockBytes, stride,
           totals + row * kPanelRows);
     }
   }
