@@ -19,7 +19,7 @@ from pyrite.models.registry import build_plan
 from steps import sequence_logits
 
 IDS = list(range(3, 40))
-SPARE = 64 << 20  # bytes of address space; the stack of a thread takes 8 MiB of it
+SPARE = 192 << 20  # bytes of address space: 64 MiB of the program, and 8 MiB for each thread
 
 
 @pytest.mark.parametrize("number", [1, 2, 3])
