@@ -173,6 +173,12 @@ def test_without_storage_it_works_in_memory_and_says_so(page: Page) -> None:
     page.tab.wait("document.querySelector('.said-text')?.innerText === 'Hi'")
 
 
+def test_what_is_loaded_before_the_first_paint_is_shown(page: Page) -> None:
+    late = "const set = setTimeout; setTimeout = (does, ms = 0) => set(does, ms + 2000);"
+    start_with(page, late + "window.requestAnimationFrame = (does) => setTimeout(does, 0);")
+    page.tab.wait("document.querySelector('.model-name') !== null")
+
+
 def test_another_window_sees_what_was_written(page: Page) -> None:
     other = page.tab.browser.another_tab(page.tab.context)
     other.go(page.endpoint.url)

@@ -1,6 +1,6 @@
 // The page as a whole: where its parts are, which of them are open, and keys that work everywhere.
 
-import { useEffect, useRef, useState } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef, useState } from 'preact/hooks';
 import { html } from '../html.js';
 import { Composer } from './composer.js';
 import { Drawer } from './drawer.js';
@@ -62,7 +62,11 @@ export function App({ chat }) {
 
 function useChat(chat) {
   const [state, setState] = useState(chat.state);
-  useEffect(() => chat.subscribe(() => setState(chat.state)), [chat]);
+  useLayoutEffect(() => { // before the first paint: what is loaded meanwhile must not be missed
+    const read = () => setState(chat.state);
+    read();
+    return chat.subscribe(read);
+  }, [chat]);
   return state;
 }
 
