@@ -9,12 +9,12 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
 
 from pyrite.cgroup import read_text
 from pyrite.cores import parse_list
+from pyrite.records import dataclass
 
 
 @dataclass(frozen=True, slots=True)
