@@ -239,26 +239,16 @@ def test_a_copy_holds_the_same_bytes(tensors, tmp_path):
     assert bytes_of(copied) == bytes_of(mapped), "a copy does not need the file"
 
 
-def test_a_large_file_without_huge_pages_is_copied(tensors, tmp_path, monkeypatch):
+def test_weights_are_copied_on_request_alone(tensors, tmp_path, monkeypatch):
     copied, copies = huge_pages.copied, []
-    monkeypatch.setattr(huge_pages, "LEAST_BYTES", 1)
     monkeypatch.setattr(huge_pages, "copied", lambda *given: copies.append(1) or copied(*given))
-    for huge, room, expected in ((True, 1 << 40, 0), (False, 1, 0), (False, 1 << 40, 1)):
-        monkeypatch.setattr(huge_pages, "has_huge_pages", lambda _, huge=huge: huge)
-        monkeypatch.setattr(huge_pages, "available_bytes", lambda room=room: room)
+    for placement, expected in (("", 0), ("map", 0), ("copy", 1)):
         copies.clear()
-        packed_weights(tensors, tmp_path, 1)
-        assert len(copies) == expected
+        packed_weights(tensors, tmp_path, 1, placement=placement)
+        packed_weights(tensors, tmp_path, 1, placement=placement)
+        assert len(copies) == 2 * expected
 
 
 def test_a_placement_that_means_nothing_is_refused(tensors, tmp_path):
     with pytest.raises(BackendError, match="PYRITE_WEIGHTS is 'fast'"):
         packed_weights(tensors, tmp_path, 1, placement="fast")
-
-
-def test_huge_pages_of_a_mapping_are_counted(tmp_path):
-    path = tmp_path / "small"
-    path.write_bytes(bytes(1 << 16))
-    mapped = map_file(path)
-    assert huge_pages.huge_bytes_at(mapped.ctypes.data) in (0, None)
-    assert huge_pages.huge_bytes_at(1) is None
