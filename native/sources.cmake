@@ -63,4 +63,5 @@ list(APPEND PYRITE_SOURCES native/program/attendance.cpp native/program/attentio
      native/program/linear.cpp native/program/phase_cost.cpp native/program/populate.cpp
      native/program/program.cpp native/program/rope_table.cpp native/program/row_ops.cpp
      native/program/step.cpp native/program/team.cpp)
-list(APPEND PYRITE_BINDING_SOURCES native/bind_program.cpp)
+list(APPEND PYRITE_BINDING_SOURCES native/bind_executor.cpp native/bind_operations.cpp
+     native/bind_program.cpp)

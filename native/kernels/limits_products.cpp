@@ -29,11 +29,12 @@ struct Loop {
   void (*run)(int64_t rounds);
 };
 
-// Tells the compiler that a value changes here, so that it keeps every instruction of a loop.
+// Tells the compiler that a value changes here, so that it keeps every instruction of a loop, in the
+// order in which they stand: another takes more registers than there are.
 template <class T>
 [[gnu::always_inline]] inline void change(T& value) {
 #if defined(__x86_64__)
-  asm volatile("" : "+x"(value));
+  asm volatile("" : "+v"(value));
 #else
   asm volatile("" : "+w"(value));
 #endif
@@ -49,122 +50,57 @@ void multiply_floats(int64_t rounds) {
   for (float& sum : sums) change(sum);
 }
 
+// A loop of `count` sums; `next` is made of `sum` and `factor`. A macro, for a function of a target
+// inlines nothing that was written for another, and a template is written for one.
+#define PYRITE_LOOP(name, attributes, Sum, count, Factor, start, next) \
+  attributes void name(int64_t rounds) {                               \
+    Sum sums[count] = {};                                              \
+    Factor factor = start;                                             \
+    for (int64_t i = 0; i < rounds; ++i) {                             \
+      _Pragma("GCC unroll 16") for (Sum & sum : sums) {                \
+        change(factor);                                                \
+        sum = next;                                                    \
+        change(sum);                                                   \
+      }                                                                \
+    }                                                                  \
+  }
+
 #if defined(__x86_64__)
 
-[[gnu::target("avx2,fma")]] void fused_256(int64_t rounds) {
-  __m256 sums[12] = {};
-  __m256 factor = _mm256_set1_ps(0.5f);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 12
-    for (__m256& sum : sums) {
-      change(factor);
-      sum = _mm256_fmadd_ps(factor, factor, sum);
-    }
-  }
-  for (__m256& sum : sums) change(sum);
-}
+#define PYRITE_AVX2 [[gnu::target("avx2,fma")]]
+#define PYRITE_AVXVNNI [[gnu::target("avx2,avxvnni")]]
+#define PYRITE_AVX512 [[gnu::target("avx512f,avx512vnni")]]
 
-[[gnu::target("avx2")]] void multiply_words_256(int64_t rounds) {
-  __m256i sums[8] = {};
-  __m256i words = _mm256_set1_epi16(3);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 8
-    for (__m256i& sum : sums) {
-      change(words);
-      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(words, words));
-    }
-  }
-  for (__m256i& sum : sums) change(sum);
-}
-
-// Products of bytes, `kGroup` of them added up in 16 bits before they are widened. The changes keep
-// the compiler from adding in another order, which takes more registers than there are.
-template <int kGroup, int kSums>
-[[gnu::target("avx2")]] void widen_256(int64_t rounds) {
-  __m256i sums[kSums] = {};
-  __m256i codes = _mm256_set1_epi8(3);
-  const __m256i ones = _mm256_set1_epi16(1);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 12
-    for (__m256i& sum : sums) {
-      change(codes);
-      __m256i narrow = _mm256_maddubs_epi16(codes, codes);
+// Products of bytes, `kGroup` of them added up in 16 bits before they are widened.
+template <int kGroup>
+PYRITE_AVX2 [[gnu::always_inline]] inline __m256i sum_of_bytes(__m256i& codes) {
+  __m256i narrow = _mm256_maddubs_epi16(codes, codes);
 #pragma GCC unroll 7
-      for (int group = 1; group < kGroup; ++group) {
-        change(codes);
-        narrow = _mm256_add_epi16(narrow, _mm256_maddubs_epi16(codes, codes));
-        change(narrow);
-      }
-      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(narrow, ones));
-      change(sum);
-    }
+  for (int group = 1; group < kGroup; ++group) {
+    change(codes);
+    narrow = _mm256_add_epi16(narrow, _mm256_maddubs_epi16(codes, codes));
+    change(narrow);
   }
+  return _mm256_madd_epi16(narrow, _mm256_set1_epi16(1));
 }
 
-[[gnu::target("avx2,avxvnni")]] void dot_bytes_256(int64_t rounds) {
-  __m256i sums[12] = {};
-  __m256i codes = _mm256_set1_epi32(0x03030303);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 12
-    for (__m256i& sum : sums) {
-      change(codes);
-      sum = _mm256_dpbusd_avx_epi32(sum, codes, codes);
-    }
-  }
-  for (__m256i& sum : sums) change(sum);
-}
-
-[[gnu::target("avx2,avxvnni")]] void dot_words_256(int64_t rounds) {
-  __m256i sums[12] = {};
-  __m256i words = _mm256_set1_epi16(3);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 12
-    for (__m256i& sum : sums) {
-      change(words);
-      sum = _mm256_dpwssd_avx_epi32(sum, words, words);
-    }
-  }
-  for (__m256i& sum : sums) change(sum);
-}
-
-[[gnu::target("avx512f")]] void fused_512(int64_t rounds) {
-  __m512 sums[12] = {};
-  __m512 factor = _mm512_set1_ps(0.5f);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 12
-    for (__m512& sum : sums) {
-      asm volatile("" : "+v"(factor));
-      sum = _mm512_fmadd_ps(factor, factor, sum);
-    }
-  }
-  for (__m512& sum : sums) asm volatile("" : "+v"(sum));
-}
-
-[[gnu::target("avx512f,avx512vnni")]] void dot_bytes_512(int64_t rounds) {
-  __m512i sums[12] = {};
-  __m512i codes = _mm512_set1_epi32(0x03030303);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 12
-    for (__m512i& sum : sums) {
-      asm volatile("" : "+v"(codes));
-      sum = _mm512_dpbusd_epi32(sum, codes, codes);
-    }
-  }
-  for (__m512i& sum : sums) asm volatile("" : "+v"(sum));
-}
-
-[[gnu::target("avx512f,avx512vnni")]] void dot_words_512(int64_t rounds) {
-  __m512i sums[12] = {};
-  __m512i words = _mm512_set1_epi32(0x00030003);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 12
-    for (__m512i& sum : sums) {
-      asm volatile("" : "+v"(words));
-      sum = _mm512_dpwssd_epi32(sum, words, words);
-    }
-  }
-  for (__m512i& sum : sums) asm volatile("" : "+v"(sum));
-}
+PYRITE_LOOP(fused_256, PYRITE_AVX2, __m256, 12, __m256, _mm256_set1_ps(0.5f),
+            _mm256_fmadd_ps(factor, factor, sum))
+PYRITE_LOOP(words_256, PYRITE_AVX2, __m256i, 8, __m256i, _mm256_set1_epi16(3),
+            _mm256_add_epi32(sum, _mm256_madd_epi16(factor, factor)))
+template <int kGroup>
+PYRITE_LOOP(bytes_256, PYRITE_AVX2, __m256i, 8, __m256i, _mm256_set1_epi8(3),
+            _mm256_add_epi32(sum, sum_of_bytes<kGroup>(factor)))
+PYRITE_LOOP(dot_bytes_256, PYRITE_AVXVNNI, __m256i, 12, __m256i, _mm256_set1_epi8(3),
+            _mm256_dpbusd_avx_epi32(sum, factor, factor))
+PYRITE_LOOP(dot_words_256, PYRITE_AVXVNNI, __m256i, 12, __m256i, _mm256_set1_epi16(3),
+            _mm256_dpwssd_avx_epi32(sum, factor, factor))
+PYRITE_LOOP(fused_512, PYRITE_AVX512, __m512, 12, __m512, _mm512_set1_ps(0.5f),
+            _mm512_fmadd_ps(factor, factor, sum))
+PYRITE_LOOP(dot_bytes_512, PYRITE_AVX512, __m512i, 12, __m512i, _mm512_set1_epi32(0x03030303),
+            _mm512_dpbusd_epi32(sum, factor, factor))
+PYRITE_LOOP(dot_words_512, PYRITE_AVX512, __m512i, 12, __m512i, _mm512_set1_epi32(0x00030003),
+            _mm512_dpwssd_epi32(sum, factor, factor))
 
 // Tiles of 16 rows of 64 bytes.
 [[gnu::target("amx-tile,amx-int8")]] void dot_tiles(int64_t rounds) {
@@ -195,70 +131,20 @@ template <int kGroup, int kSums>
 
 #elif defined(__aarch64__)
 
-void fused_128(int64_t rounds) {
-  float32x4_t sums[16] = {};
-  float32x4_t factor = vdupq_n_f32(0.5f);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 16
-    for (float32x4_t& sum : sums) {
-      change(factor);
-      sum = vfmaq_f32(sum, factor, factor);
-    }
-  }
-  for (float32x4_t& sum : sums) change(sum);
-}
+#define PYRITE_NEON
+#define PYRITE_DOTPROD [[gnu::target("arch=armv8.2-a+dotprod")]]
+#define PYRITE_I8MM [[gnu::target("arch=armv8.2-a+i8mm")]]
 
-void multiply_words_128(int64_t rounds) {
-  int32x4_t sums[16] = {};
-  int16x4_t words = vdup_n_s16(3);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 16
-    for (int32x4_t& sum : sums) {
-      change(words);
-      sum = vmlal_s16(sum, words, words);
-    }
-  }
-  for (int32x4_t& sum : sums) change(sum);
-}
-
-void multiply_bytes_128(int64_t rounds) {
-  int16x8_t sums[16] = {};
-  int8x8_t codes = vdup_n_s8(3);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 16
-    for (int16x8_t& sum : sums) {
-      change(codes);
-      sum = vmlal_s8(sum, codes, codes);
-    }
-  }
-  for (int16x8_t& sum : sums) change(sum);
-}
-
-[[gnu::target("arch=armv8.2-a+dotprod")]] void dot_bytes_128(int64_t rounds) {
-  int32x4_t sums[16] = {};
-  int8x16_t codes = vdupq_n_s8(3);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 16
-    for (int32x4_t& sum : sums) {
-      change(codes);
-      sum = vdotq_s32(sum, codes, codes);
-    }
-  }
-  for (int32x4_t& sum : sums) change(sum);
-}
-
-[[gnu::target("arch=armv8.2-a+i8mm")]] void multiply_squares_128(int64_t rounds) {
-  int32x4_t sums[16] = {};
-  int8x16_t codes = vdupq_n_s8(3);
-  for (int64_t i = 0; i < rounds; ++i) {
-#pragma GCC unroll 16
-    for (int32x4_t& sum : sums) {
-      change(codes);
-      sum = vmmlaq_s32(sum, codes, codes);
-    }
-  }
-  for (int32x4_t& sum : sums) change(sum);
-}
+PYRITE_LOOP(fused_128, PYRITE_NEON, float32x4_t, 16, float32x4_t, vdupq_n_f32(0.5f),
+            vfmaq_f32(sum, factor, factor))
+PYRITE_LOOP(words_128, PYRITE_NEON, int32x4_t, 16, int16x4_t, vdup_n_s16(3),
+            vmlal_s16(sum, factor, factor))
+PYRITE_LOOP(bytes_128, PYRITE_NEON, int16x8_t, 16, int8x8_t, vdup_n_s8(3),
+            vmlal_s8(sum, factor, factor))
+PYRITE_LOOP(dot_bytes_128, PYRITE_DOTPROD, int32x4_t, 16, int8x16_t, vdupq_n_s8(3),
+            vdotq_s32(sum, factor, factor))
+PYRITE_LOOP(squares_128, PYRITE_I8MM, int32x4_t, 16, int8x16_t, vdupq_n_s8(3),
+            vmmlaq_s32(sum, factor, factor))
 
 #endif
 
@@ -268,11 +154,11 @@ constexpr Loop kLoops[] = {
     {"scalar", "float multiply, add", Factors::kFloats, 32, 16, multiply_floats},
 #if defined(__x86_64__)
     {"avx2", "vfmadd231ps", Factors::kFloats, 32, 12 * 8, fused_256},
-    {"avx2", "vpmaddwd, vpaddd", Factors::kWords, 16, 8 * 16, multiply_words_256},
-    {"avx2", "vpmaddubsw, vpmaddwd, vpaddd", Factors::kBytes, 8, 8 * 1 * 32, widen_256<1, 8>},
-    {"avx2", "2 x vpmaddubsw to one vpmaddwd", Factors::kBytes, 6, 8 * 2 * 32, widen_256<2, 8>},
-    {"avx2", "4 x vpmaddubsw to one vpmaddwd", Factors::kBytes, 5, 8 * 4 * 32, widen_256<4, 8>},
-    {"avx2", "8 x vpmaddubsw to one vpmaddwd", Factors::kBytes, 4, 8 * 8 * 32, widen_256<8, 8>},
+    {"avx2", "vpmaddwd, vpaddd", Factors::kWords, 16, 8 * 16, words_256},
+    {"avx2", "vpmaddubsw, vpmaddwd, vpaddd", Factors::kBytes, 8, 8 * 1 * 32, bytes_256<1>},
+    {"avx2", "2 x vpmaddubsw to one vpmaddwd", Factors::kBytes, 6, 8 * 2 * 32, bytes_256<2>},
+    {"avx2", "4 x vpmaddubsw to one vpmaddwd", Factors::kBytes, 5, 8 * 4 * 32, bytes_256<4>},
+    {"avx2", "8 x vpmaddubsw to one vpmaddwd", Factors::kBytes, 4, 8 * 8 * 32, bytes_256<8>},
     {"avxvnni", "vpdpwssd, 256 bits", Factors::kWords, 16, 12 * 16, dot_words_256},
     {"avxvnni", "vpdpbusd, 256 bits", Factors::kBytes, 8, 12 * 32, dot_bytes_256},
     {"avx512", "vfmadd231ps, 512 bits", Factors::kFloats, 32, 12 * 16, fused_512},
@@ -281,10 +167,10 @@ constexpr Loop kLoops[] = {
     {"amx", "tdpbsud", Factors::kBytes, 8, 4 * 16 * 16 * 64 / kTileRounds, dot_tiles},
 #elif defined(__aarch64__)
     {"neon", "fmla", Factors::kFloats, 32, 16 * 4, fused_128},
-    {"neon", "smlal, words", Factors::kWords, 16, 16 * 4, multiply_words_128},
-    {"neon", "smlal, bytes", Factors::kBytes, 5, 16 * 8, multiply_bytes_128},
+    {"neon", "smlal, words", Factors::kWords, 16, 16 * 4, words_128},
+    {"neon", "smlal, bytes", Factors::kBytes, 5, 16 * 8, bytes_128},
     {"dotprod", "sdot", Factors::kBytes, 8, 16 * 16, dot_bytes_128},
-    {"i8mm", "smmla", Factors::kBytes, 8, 16 * 32, multiply_squares_128},
+    {"i8mm", "smmla", Factors::kBytes, 8, 16 * 32, squares_128},
 #endif
 };
 

@@ -13,8 +13,8 @@
 namespace product {
 
 constexpr int kTotalRows = 64;  // rows whose totals are kept while a panel's columns go by
-constexpr int kPanelsTogether = 8;
-constexpr int kFewRows = 8;
+constexpr int kPanelsTogether = 8;  // their totals, 4 KB each, stay near with the rows of a chunk
+constexpr int kFewRows = 8;  // with more, codes unpacked once for all tiles cost less than for each
 
 // Up to so many rows codes are not worth folding; see few_rows.inl.
 template <class Dot, class Shape>

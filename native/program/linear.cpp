@@ -9,7 +9,7 @@ namespace {
 
 constexpr size_t kSmallestChunkBytes = 16 * 1024;  // of weights, with one row
 constexpr int kChunksPerMember = 6;
-constexpr int kFewRows = 16;
+constexpr int kFewRows = 16;  // with more, a product no longer waits for memory
 constexpr int kChunksOfFewRows = 24;  // of a member: memory is shared unevenly, and a wait is lost
 
 int divide_up(int value, int by) { return (value + by - 1) / by; }

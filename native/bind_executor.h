@@ -1,0 +1,117 @@
+#pragma once
+// The executor of a lowered plan as Python sees it: a program, and the arrays whose memory it reads.
+// Every index, width and batch is checked here; the native side trusts what passed. Weights come
+// first, then operations in the order of the plan, then steps.
+
+#include <nanobind/nanobind.h>
+#include <nanobind/ndarray.h>
+
+#include <atomic>
+#include <limits>
+#include <optional>
+#include <span>
+#include <stdexcept>
+#include <string>
+#include <tuple>
+#include <utility>
+#include <vector>
+
+#include "program/program.h"
+
+namespace pyrite {
+
+namespace nb = nanobind;
+
+using Bytes = nb::ndarray<const uint8_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Vector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Indices = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+using Tables = nb::ndarray<const int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using Logits = nb::ndarray<nb::numpy, float, nb::ndim<2>, nb::c_contig>;
+using Pages = nb::ndarray<nb::numpy, uint8_t, nb::ndim<2>, nb::c_contig>;
+
+using Columns = std::pair<int, int>;                  // first column (-1: of the logits), width
+using NormOf = std::optional<std::pair<int, float>>;  // vector, eps
+
+inline void require(bool holds, const char* what) {
+  if (!holds) throw nb::value_error(what);
+}
+
+class Executor {
+ public:
+  Executor(const std::string& isa, const Sizes& sizes, Team::Places places);
+
+  // Each returns its index.
+  int add_matrix(const std::string& type, int rows, int columns, Bytes data);
+  int add_vector(Vector data);
+  int add_rope(Doubles frequencies, double factor, bool pairs);
+
+  void add_embed(const std::string& label, int table, float scale, Columns out);
+  void add_norm(const std::string& label, Rows rows, Columns in, Columns out, NormOf norm,
+                int group, std::optional<Columns> residual);
+  void add_rotate(const std::string& label, Columns in, Columns out, int head_width, int rope);
+  void add_gate(const std::string& label, Rows rows, Columns gate, Columns up, Columns out,
+                Activation activation);
+  void add_add(const std::string& label, Rows rows, Columns left, Columns right, Columns out);
+  void add_softcap(const std::string& label, Rows rows, Columns in, Columns out, float cap);
+  void add_select(const std::string& label, Columns in, Columns out);
+  void add_linear(const std::string& label, Rows rows, Columns in, Columns out,
+                  const std::vector<std::pair<int, int>>& weights, NormOf norm,
+                  Activation activation, std::optional<Columns> residual, float softcap,
+                  int planes);
+  void add_attention(const std::string& label, Columns query, Columns key, Columns value,
+                     Columns out, int key_heads, int head_width, size_t layer_offset, float scale,
+                     int window, float softcap, NormOf query_norm, NormOf key_norm,
+                     std::optional<int> rope, KvType kv_type);
+
+  void run(Indices token_ids, Indices positions, Indices sequence_starts, Tables page_tables,
+           Indices output_rows);
+  Logits logits();
+  Pages pages();
+  void copy_page(int source, int target);
+  std::vector<int> broken_outputs() const;
+
+  void profile(bool on) { program_.profile(on); }
+  std::vector<std::tuple<std::string, int64_t, std::vector<int64_t>>> phases() const;
+  const char* isa() const { return program_.kernels().isa; }
+
+ private:
+  static constexpr int kWholeContext = 1 << 30;
+
+  // Held while the program runs; given back however the run ends.
+  struct Busy {
+    explicit Busy(std::atomic<bool>& flag) : flag(flag) {
+      if (flag.exchange(true)) throw std::runtime_error("another thread is running this program");
+    }
+    ~Busy() { flag = false; }
+    Busy(const Busy&) = delete;
+    std::atomic<bool>& flag;
+  };
+
+  size_t rows() const { return size_t(program_.sizes().max_tokens); }
+
+  const PackedMatrix* matrix_of(int index) const;
+  const float* vector_of(int index, int width) const;
+  const RopeTable* rope_of(int index, int head_width) const;
+  Norm norm_of(NormOf norm, int width) const;
+  Slice slice(Columns columns) const;
+  Segment segment_of(std::pair<int, int> weight, int columns, int first_output) const;
+  // Returns the number of outputs.
+  int segments_of(const std::vector<std::pair<int, int>>& weights, Activation activation,
+                  int columns, std::vector<Segment>& segments) const;
+  void choose_forms(LinearOp& op) const;
+
+  void check(const Batch& batch) const;
+  void check_sequence(const Batch& batch, int sequence) const;
+
+  Program program_;
+  std::vector<const PackedMatrix*> matrices_;
+  std::vector<std::span<const float>> vectors_;
+  std::vector<RopeTable*> ropes_;
+  std::vector<nb::object> kept_;
+  int num_embeddings_ = std::numeric_limits<int>::max();
+  int window_ = 1;  // positions that some layer sees
+  std::atomic<bool> busy_{false};
+};
+
+}  // namespace pyrite
