@@ -39,7 +39,9 @@ if TYPE_CHECKING:
     from pyrite.keeper import Keeper
 
 DEFAULT_CONTEXT = 8192  # tokens, unless asked for: what a model can do may be far more
-FULL_REQUESTS = 4  # requests of a whole context that the pages hold by default, if memory allows
+# Requests of a whole context that the pages hold by default, if memory allows. A context that is
+# shorter than DEFAULT_CONTEXT has as many pages as that: short requests come in greater numbers.
+FULL_REQUESTS = 4
 DRAFT_REQUESTS = 2  # of a whole context that a draft model's pages hold
 KV_SHARE = 0.5  # of the memory that the weights leave: what pages may take by default
 logger = logging.getLogger("pyrite")
@@ -280,10 +282,10 @@ def find_room(
 
 def _default_pages(least: int, left: int | None) -> tuple[int, str]:
     """And why so many."""
-    wanted = FULL_REQUESTS * least
+    wanted = FULL_REQUESTS * max(least, pages_for(DEFAULT_CONTEXT))
     share = wanted if left is None else int(left * KV_SHARE)
     if share >= wanted:
-        return wanted, f"{FULL_REQUESTS} whole contexts"
+        return wanted, f"{wanted // least} whole contexts"
     if share > least:
         return share, f"{KV_SHARE:.0%} of the memory that the weights leave"
     return least, "one whole context: memory is short"

@@ -58,7 +58,16 @@ def test_the_reason_is_said(machine: Machine) -> None:
 
 def test_a_model_of_a_short_context(machine: Machine) -> None:
     machine.plan = replace(machine.plan, context_length=100)
-    assert machine.room() == Room(100, FULL_REQUESTS * 4)
+    assert machine.room() == Room(100, FULL_REQUESTS * DEFAULT_CONTEXT // PAGE_TOKENS)
+
+
+def test_a_short_context_is_for_more_requests(machine: Machine) -> None:
+    """32 of 640 tokens run at once, whatever the most is that one of them may hold."""
+    room = machine.room(context=1024)
+    assert room.num_pages * PAGE_TOKENS >= 32 * 640
+    assert room.reason == "32 whole contexts"
+    short = machine.fixed + 100 * machine.page_bytes
+    assert machine.room(short, context=1024) == Room(1024, 50), "half of what memory has room for"
 
 
 def test_what_is_asked_is_granted(machine: Machine) -> None:

@@ -93,7 +93,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     group.add_argument(
         "--kv-bytes",
         type=int,
-        help="bytes for keys and values of all requests (four contexts, if memory allows)",
+        help="bytes for keys and values of all requests (those of four contexts, at least of "
+        "32768 tokens, if memory allows)",
     )
     group.add_argument(
         "--kv-store-bytes",
