@@ -64,8 +64,10 @@ def python(peer: str) -> str:
 
 
 def precisely(precision: str) -> Callable[..., Command]:
+    """Without pages on disk: prompts of an earlier run would be found there."""
+
     def command(model: Path, *, threads: int, context: int, slots: int) -> Command:
-        more = ["--precision", precision]
+        more = ["--precision", precision, "--kv-store-bytes", "0"]
         return ours(model, threads=threads, context=context, more=more)
 
     return command
