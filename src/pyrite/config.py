@@ -47,7 +47,7 @@ class Settings:
     kv_pages: int | None = None  # pages of keys and values for all requests together
     kv_bytes: int | None = None  # the same as bytes; not both
     max_batch_tokens: int = 512  # tokens one step computes at most
-    prefill_chunk: int = 112  # of them for prompts, in a step that streams are part of
+    prefill_chunk: int = 112  # of them for a prompt beside streams; a crowd has more
     prefix_cache: bool = True  # find what was computed for the beginning of an earlier prompt
     speculation: str = "ngram"  # or "off", or the path or name of a draft model
     kv_store_bytes: int | None = None  # of disk, for pages that outlive the process; None: none

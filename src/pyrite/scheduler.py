@@ -5,10 +5,13 @@ There is no prefill phase and no decode phase. Every sequence has `num_computed_
 a sequence that was preempted simply chases from zero again, or from what the cache kept.
 
 Streams, one token behind, go first in a step, and beside them the others get `prefill_chunk`
-tokens, so that a long prompt delays the streams by a bounded time. Who gets these is decided by
-priority, then by the fair share of tenants, then by arrival. Waiting makes a priority better, a
-level each `aging_steps`, so nobody waits for ever. A sequence whose next page is being computed by
-another waits for it, as long as that one advances.
+tokens, so that a prompt, however long, delays the streams by that much a step. For a crowd it is
+as many again for every two more prompts that could be computed now, up to the whole step: so many
+wait for their first token that longer gaps of the others cost less. A tenant's crowd is one prompt
+beside the streams of another. Guessed tokens of the streams have what is left of the step. Who gets
+a prompt's tokens is decided by priority, then by the fair share of tenants, then by arrival.
+Waiting makes a priority better, a level each `aging_steps`, so nobody waits for ever. A sequence
+whose next page is being computed by another waits for it, as long as that one advances.
 
 When pages run out, the last of the order (priority, arrival) gives its pages back and is computed
 anew later; numbers do not depend on company, so its output is the same.
@@ -24,10 +27,10 @@ from pyrite.kv.cache import Found, Keeper, PageCache
 from pyrite.kv.pages import PAGE_TOKENS, pages_for
 from pyrite.records import dataclass
 from pyrite.sequence import Sequence, Slice
-from pyrite.shares import Queues, Shares
+from pyrite.shares import Queues, Shares, num_beside
 
 SCORED_TOKENS = 64  # prompt tokens with logits of their own in one step: each is a whole row
-LOOKED_AT = 32  # sequences of a queue, for one that does not wait for another's pages
+LOOKED_AT = 32  # sequences of a queue: for one that waits for no other's pages; for a crowd
 STALLED_STEPS = 2  # without a slice: nobody waits any longer for the pages of such a sequence
 
 
@@ -36,9 +39,13 @@ class Policy:
     """The numbers that steer a scheduler."""
 
     max_batch_tokens: int  # of one step
-    prefill_chunk: int = 112  # of one step that streams are part of, for all but the streams
+    prefill_chunk: int = 112  # of one step that streams are part of, for a prompt beside them
     fair_tokens: int = 512  # that a tenant may be ahead before another interrupts its prompt
     aging_steps: int = 200  # of waiting for each level of priority
+
+    def chunk(self, crowd: int) -> int:
+        """Tokens of one step for so many prompts beside streams; the step may hold fewer."""
+        return self.prefill_chunk * max(1, (crowd + 1) // 2)
 
 
 class Scheduler:
@@ -96,8 +103,11 @@ class Scheduler:
             if sequence.num_behind == 1 and sequence.is_running:  # else: preempted meanwhile
                 self._extend(sequence, step)
         if step.slices:
-            step.budget = min(step.budget, self.policy.prefill_chunk)
+            streams = [work.sequence.tenant for work in step.slices]
+            crowd = num_beside(streams, (one.tenant for one in self._prompts()))
+            step.budget = min(step.budget, self.policy.chunk(crowd))
         self._catch_up(step)
+        self._grant_drafts(step)
         is_idle = not (step.slices or self.cache.has_copies or step.has_read)
         assert not (is_idle and self.has_work), "work, and nothing scheduled"
         return step.slices
@@ -142,6 +152,17 @@ class Scheduler:
             self._stop_leading(sequence, num_published)
         elif len(table.entries) > num_published:
             self._stop_leading(sequence, num_published, len(table.entries))
+
+    def _prompts(self) -> Iterator[Sequence]:
+        """Those further behind than a stream: who run, and who wait and would find pages."""
+        yield from (sequence for sequence in self.running if sequence.num_behind > 1)
+        spare = self.cache.num_free - self._num_claimed_by_running() if self.waiting else 0
+        for queue in self.waiting.each():
+            for sequence in queue[:LOOKED_AT]:
+                spare -= self._num_claimed(sequence)
+                if spare < 0:
+                    return
+                yield sequence
 
     def _catch_up(self, step: _Step) -> None:
         """Slices for those that are further behind, running or not, by turns."""
@@ -203,7 +224,7 @@ class Scheduler:
         room = min(step.budget, step.scored_budget) if sequence.scores_prompt else step.budget
         count = min(sequence.num_behind, room)
         if count > 0 and self._grow(sequence, sequence.num_computed_tokens + count, step):
-            step.add(Slice(sequence, count, self._granted_drafts(sequence, count, step)))
+            step.add(Slice(sequence, count))
             sequence.advanced_at = self._num_steps
             self._shares.charge(sequence.tenant, count)
 
@@ -229,12 +250,18 @@ class Scheduler:
             sequence.num_cached_tokens += num_tokens
             self.num_found_tokens += num_tokens
 
-    def _granted_drafts(self, sequence: Sequence, count: int, step: _Step) -> int:
-        """As many of its drafts as budget and pages have room for; none is preempted for them."""
-        if sequence.num_drafts == 0 or count < sequence.num_behind:
-            return 0
-        wanted = min(sequence.num_drafts, step.budget - count)
-        end = sequence.num_computed_tokens + count
+    def _grant_drafts(self, step: _Step) -> None:
+        """As many guessed tokens as budget and pages leave room for; none is preempted for them."""
+        room = self.policy.max_batch_tokens - step.num_tokens
+        for number, work in enumerate(step.slices):
+            if work.sequence.num_drafts and work.reaches_end:
+                granted = self._drafts(work, min(work.sequence.num_drafts, room))
+                step.slices[number] = Slice(work.sequence, work.num_tokens, granted)
+                room -= granted
+
+    def _drafts(self, work: Slice, wanted: int) -> int:
+        sequence = work.sequence
+        end = sequence.num_computed_tokens + work.num_tokens
         missing = pages_for(end + wanted) - len(sequence.pages)
         if missing > 0 and missing <= self.cache.num_free - self._num_claimed_by_running():
             self.cache.grow(sequence.table, end + wanted)
@@ -338,13 +365,14 @@ class Scheduler:
 
 
 class _Step:
-    """The slices of a step while it is being scheduled, and the tokens left in its budget."""
+    """The slices of a step while it is being scheduled, and what is left for those to come."""
 
     def __init__(self, budget: int, keeper: Keeper | None) -> None:
         self.slices: list[Slice] = []
         self.scheduled: set[int] = set()  # id() of their sequences
         self.tried: set[int] = set()  # id() of those that had their turn, with or without a slice
         self.budget = budget
+        self.num_tokens = 0
         self.scored_budget = SCORED_TOKENS
         self.num_readable = keeper.step_pages if keeper else 0  # pages that are kept on disk
         self.has_read = False
@@ -354,7 +382,8 @@ class _Step:
     def add(self, work: Slice) -> None:
         self.slices.append(work)
         self.scheduled.add(id(work.sequence))
-        self.budget -= work.num_tokens + work.num_drafts
+        self.budget -= work.num_tokens
+        self.num_tokens += work.num_tokens
         self.scored_budget -= work.num_tokens * work.sequence.scores_prompt
 
 

@@ -59,6 +59,16 @@ class Shares:
         }
 
 
+def num_beside(streams: Iterable[str], prompts: Iterable[str]) -> int:
+    """How many prompts wait beside streams, both given by their tenants.
+
+    For a stream those of its own tenant count, and each other tenant is one; of all streams the
+    least. So nobody's heap of prompts is more than one to the streams of others.
+    """
+    waiting = Counter(prompts)
+    return min(waiting[own] + len(waiting.keys() - {own}) for own in set(streams))
+
+
 class Queues:
     """Those that wait: one queue by arrival for each priority of each tenant."""
 

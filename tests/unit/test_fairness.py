@@ -5,10 +5,12 @@ from __future__ import annotations
 import random
 from collections import Counter
 
+import pytest
+
 from pyrite.kv.cache import PageCache, PageTable
 from pyrite.kv.pages import PagePool
 from pyrite.scheduler import STALLED_STEPS, Policy, Scheduler
-from pyrite.sequence import Sequence
+from pyrite.sequence import Sequence, Slice
 from pyrite.shares import Shares
 
 
@@ -40,6 +42,64 @@ def test_a_prompt_gets_a_chunk_beside_streams_and_all_without() -> None:
     policy.add(sequence("prompt", 200))
     assert [step(policy) for _ in range(3)] == [{"stream": 1, "prompt": 24}] * 3
     assert [step(policy) for _ in range(2)] == [{"prompt": 64}] * 2
+
+
+def beside(streams: str, prompts: str, **numbers: int) -> dict[str, int]:
+    """The step in which new prompts of these tenants (one a letter) meet streams of those."""
+    policy = scheduler(max_batch_tokens=64, prefill_chunk=8, **numbers)
+    for number, tenant in enumerate(streams):
+        policy.add(sequence(f"stream{number}", 1, more=50, tenant=tenant))
+    step(policy)
+    for number, tenant in enumerate(prompts):
+        policy.add(sequence(f"prompt{number}", 200, tenant=tenant))
+    found = step(policy)
+    assert all(found.pop(f"stream{number}") == 1 for number in range(len(streams)))
+    return found
+
+
+@pytest.mark.parametrize(
+    ("prompts", "tokens"), [(1, 8), (2, 8), (3, 16), (5, 24), (13, 56), (40, 60)]
+)
+def test_a_crowd_gets_more_of_a_step(prompts: int, tokens: int) -> None:
+    """A chunk, one more for every two more prompts, and never more than the step holds."""
+    assert beside("aaaa", "a" * prompts) == {"prompt0": tokens}
+
+
+def test_who_would_find_no_page_is_no_crowd() -> None:
+    assert sum(beside("a", "a" * 13, num_pages=1 + 7).values()) == 8
+
+
+def test_a_heap_of_one_tenant_is_one_prompt_to_the_streams_of_others() -> None:
+    assert sum(beside("b", "a" * 13).values()) == 8
+    assert sum(beside("ab", "a" * 13).values()) == 8, "the stream that has least to do with it"
+    assert sum(beside("b", "aaaabbb").values()) == 16, "its own three, and a heap"
+    assert sum(beside("c", "abdef").values()) == 24, "five heaps"
+
+
+def test_one_long_prompt_delays_streams_by_a_chunk_a_step() -> None:
+    policy = scheduler(max_batch_tokens=64, prefill_chunk=8, num_pages=100)
+    for number in range(4):
+        policy.add(sequence(f"stream{number}", 1, more=400))
+    step(policy)
+    policy.add(sequence("long", 2000))
+    for _ in range(2000 // 8):
+        assert step(policy)["long"] == 8
+
+
+def test_guessed_tokens_have_what_prompts_leave() -> None:
+    policy = scheduler(max_batch_tokens=16, prefill_chunk=8)
+    stream = sequence("stream", 4, more=50)
+    policy.add(stream)
+    step(policy)
+    stream.num_drafts = 12
+    assert policy.schedule() == [Slice(stream, 1, 12)]
+    policy.add(sequence("prompt", 100))
+    (own, _) = policy.schedule()
+    assert own == Slice(stream, 1, 16 - 1 - 8)
+    for number in range(4):
+        policy.add(sequence(f"prompt{number}", 100))
+    (own, _) = policy.schedule()
+    assert own == Slice(stream, 1, 0), "a crowd leaves none"
 
 
 def test_the_budget_holds_with_more_streams_than_fit() -> None:

@@ -84,8 +84,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--prefill-chunk",
         type=int,
         default=112,
-        help="tokens of a step for prompts while others stream: more is sooner for the prompts, "
-        "and less smooth for the streams (112)",
+        help="tokens of a step for a prompt while others stream, and as many again for every two "
+        "more prompts: more is sooner for these, and less smooth for the streams (112)",
     )
     group.add_argument(
         "--no-prefix-cache", action="store_true", help="compute every prompt from its beginning"
