@@ -22,7 +22,7 @@ from pyrite.errors import ContextLengthError, ParameterError
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.graph.plan import Plan
 from pyrite.kv.pages import PagePool, pages_for
-from pyrite.loading import Loaded
+from pyrite.loading import Loaded, prepared
 from pyrite.memory import available_bytes
 from pyrite.models.estimate import estimate_memory, require_memory
 from pyrite.models.registry import build_plan
@@ -164,15 +164,9 @@ class Embedder:
         loaded, plan = self._loaded, self._plan
         max_tokens = loaded.settings.max_batch_tokens
         self._require_memory(plan, max_tokens)
-        return loaded.backend.prepare(
-            plan,
-            loaded.checkpoint.tensors,
-            num_pages=pages_for(self.context_length) + pages_for(max_tokens),
-            max_tokens=max_tokens,
-            num_threads=loaded.threads.count,
-            precision=loaded.settings.precision,
-            kv_type=loaded.settings.kv_type,
-        )
+        num_pages = pages_for(self.context_length) + pages_for(max_tokens)
+        weights, settings = loaded.checkpoint.tensors, loaded.settings
+        return prepared(loaded.backend, plan, weights, num_pages, settings, loaded.threads)
 
     def _require_memory(self, plan: Plan, max_tokens: int) -> None:
         """The weights are there already."""

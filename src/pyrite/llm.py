@@ -32,6 +32,7 @@ from pyrite.stream import Stream
 from pyrite.text.chat import Message, encode_chat, is_text_alone, said
 
 if TYPE_CHECKING:
+    from pyrite.backends.base import Progress
     from pyrite.completion import Completion
     from pyrite.embedding import Embedder, EmbeddingRequest
     from pyrite.text.tools import ToolUse
@@ -58,6 +59,7 @@ def load(
     max_batch_tokens: int = 512,
     speculation: str | Path = "ngram",
     prefix_cache: bool = True,
+    progress: Progress | None = None,
 ) -> Model:
     """Loads a GGUF file, a folder of safetensors, or a model by its name.
 
@@ -77,6 +79,8 @@ def load(
     path or name; "off" guesses nothing. Answers are the same, guessed or not.
     `kv_store_bytes`: disk in Pyrite's cache for pages of long prompts, which are read again by the
     next load of the model; by default none.
+    `progress`: called with (bytes done, of bytes) while weights are packed, which the first load
+    of a model does.
 
     Raises ModelError, FetchError, CapacityError, BackendError, ParameterError.
     """
@@ -94,7 +98,7 @@ def load(
         speculation=str(speculation),
         prefix_cache=prefix_cache,
     )
-    return Model(load_engine(find_model(model), settings))
+    return Model(load_engine(find_model(model), settings, progress))
 
 
 class Model:

@@ -12,7 +12,7 @@ from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from pyrite.backends.base import PAGE_TOKENS, Backend, Runner
+from pyrite.backends.base import PAGE_TOKENS, Backend, Progress, Runner
 from pyrite.beside import Beside
 from pyrite.config import Settings
 from pyrite.cores import Threads, choose_threads
@@ -71,13 +71,13 @@ class Room:
     reason: str = field(default="", compare=False)  # of the number of pages, for logs
 
 
-def load_engine(path: Path, settings: Settings) -> Loaded:
-    """Raises ModelError, CapacityError or BackendError."""
+def load_engine(path: Path, settings: Settings, progress: Progress | None = None) -> Loaded:
+    """`progress` hears of packing. Raises ModelError, CapacityError or BackendError."""
     with memory_errors(f"load {path.name}"):
-        return _load_engine(path, settings)
+        return _load_engine(path, settings, progress)
 
 
-def _load_engine(path: Path, settings: Settings) -> Loaded:
+def _load_engine(path: Path, settings: Settings, progress: Progress | None) -> Loaded:
     watch = Stopwatch()
     checkpoint = open_checkpoint(path)
     watch.lap("open")
@@ -86,16 +86,8 @@ def _load_engine(path: Path, settings: Settings) -> Loaded:
     room = find_room(plan, checkpoint.tensors, settings, available_for(plan, settings))
     threads = choose_threads(settings.threads)
     watch.lap("plan")
-    backend = make_backend(settings, checkpoint.files)
-    runner = backend.prepare(
-        plan,
-        checkpoint.tensors,
-        num_pages=room.num_pages,
-        max_tokens=settings.max_batch_tokens,
-        num_threads=threads.count,
-        precision=settings.precision,
-        kv_type=settings.kv_type,
-    )
+    backend = make_backend(settings, checkpoint.files, progress)
+    runner = prepared(backend, plan, checkpoint.tensors, room.num_pages, settings, threads)
     watch.lap("weights")
     tokenizer = making.result() or ids_only(checkpoint, plan)
     watch.lap("tokenizer")
@@ -116,7 +108,7 @@ def _load_engine(path: Path, settings: Settings) -> Loaded:
         policy=Policy(settings.max_batch_tokens, settings.prefill_chunk),
         prefix_cache=settings.prefix_cache,
         window=plan.window,
-        speculation=Speculation(make_guesser(settings, checkpoint, room, threads)),
+        speculation=Speculation(make_guesser(settings, checkpoint, room, threads, progress)),
         fingerprint=fingerprint,
         keeper=keeper,
     )
@@ -191,7 +183,11 @@ def find_model(model: str | Path) -> Path:
 
 
 def make_guesser(
-    settings: Settings, checkpoint: Checkpoint, room: Room, threads: Threads
+    settings: Settings,
+    checkpoint: Checkpoint,
+    room: Room,
+    threads: Threads,
+    progress: Progress | None = None,
 ) -> Guesser | None:
     """By the setting. Raises ParameterError for a draft model of another vocabulary, and what
     loading it raises."""
@@ -206,15 +202,8 @@ def make_guesser(
     pages = DRAFT_REQUESTS * pages_for(context)
     own = replace(settings, context=context, kv_pages=pages, kv_bytes=None)
     draft_room = find_room(plan, draft.tensors, own, available_for(plan, own))
-    runner = make_backend(settings, draft.files).prepare(
-        plan,
-        draft.tensors,
-        num_pages=draft_room.num_pages,
-        max_tokens=settings.max_batch_tokens,
-        num_threads=threads.count,
-        precision=settings.precision,
-        kv_type=settings.kv_type,
-    )
+    backend = make_backend(settings, draft.files, progress)
+    runner = prepared(backend, plan, draft.tensors, draft_room.num_pages, settings, threads)
     from pyrite.drafting import DraftModel
 
     return DraftModel(runner, num_tokens=num_tokens, context_length=context)
@@ -235,7 +224,9 @@ def same_vocabulary(model: Checkpoint, draft: Checkpoint, name: str) -> int:
     raise ParameterError("speculation", name, "a model of the same vocabulary", hint=hint)
 
 
-def make_backend(settings: Settings, files: Sequence[Path]) -> Backend:
+def make_backend(
+    settings: Settings, files: Sequence[Path], progress: Progress | None = None
+) -> Backend:
     """Imports no backend but the one that is asked for."""
     if settings.backend == "reference":
         from pyrite.backends.reference import ReferenceBackend
@@ -244,7 +235,26 @@ def make_backend(settings: Settings, files: Sequence[Path]) -> Backend:
     from pyrite.backends.cpu import CpuBackend
 
     nodes = find_nodes() if settings.numa == "spread" else ()
-    return CpuBackend(settings.cache, files, nodes)
+    return CpuBackend(settings.cache, files, nodes, progress)
+
+
+def prepared(
+    backend: Backend,
+    plan: Plan,
+    weights: Mapping[str, Tensor],
+    num_pages: int,
+    settings: Settings,
+    threads: Threads,
+) -> Runner:
+    return backend.prepare(
+        plan,
+        weights,
+        num_pages=num_pages,
+        max_tokens=settings.max_batch_tokens,
+        num_threads=threads.count,
+        precision=settings.precision,
+        kv_type=settings.kv_type,
+    )
 
 
 def available_for(plan: Plan, settings: Settings) -> int | None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import json
@@ -20,6 +21,9 @@ import numpy as np
 import pytest
 from tests.server.harness import Served, events_of, file_server
 
+from pyrite.config import Settings
+from pyrite.server.link import EngineLink
+
 TINY = Path(__file__).parent.parent / "golden" / "gguf_models" / "llama_q8_0.gguf"
 LONG: dict[str, Any] = {"prompt": "tin", "max_tokens": 120, "ignore_eos": True, "stream": True}
 
@@ -36,6 +40,24 @@ def worker_of(served: Served) -> int:
     children = Path(f"/proc/{served.process.pid}/task/{served.process.pid}/children").read_text()
     (child,) = children.split()
     return int(child)
+
+
+def test_who_starts_a_server_hears_of_packing(tmp_path: Path) -> None:
+    async def told() -> list[tuple[int, int]]:
+        link = EngineLink(TINY, Settings(cache=tmp_path))
+        heard: list[tuple[int, int]] = []
+        link.on_packing = lambda *one: heard.append(one)
+        await link.start()
+        try:
+            await link.settled()
+        finally:
+            await link.close()
+        return heard
+
+    first, second = asyncio.run(told()), asyncio.run(told())
+    done, total = first[-1]
+    assert done == total > 0
+    assert second == []
 
 
 class Streamer(threading.Thread):

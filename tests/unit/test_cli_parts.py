@@ -145,6 +145,29 @@ def test_progress(monkeypatch: pytest.MonkeyPatch) -> None:
     assert bar(50, 100) == "[########--------]  50%  50 B of 100 B"
 
 
+def test_progress_of_short_work_is_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    now, stream = [100.0], io.StringIO()
+    monkeypatch.setattr(time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(sys, "stderr", stream)
+    progress = Progress("packing x", PERSON, after_seconds=1.0)
+    for seconds, shown in ((0.9, 0), (1.1, 1), (0.9, 1)):  # works, one after the other
+        progress(1, 3)
+        now[0] += seconds
+        progress(2, 3)
+        progress(3, 3)
+        assert stream.getvalue().count("\n") == shown
+    assert " 66%  2 B of 3 B  0 B/s" in stream.getvalue()
+
+
+def test_a_broken_terminal_stops_no_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Gone(io.StringIO):
+        def flush(self) -> None:
+            raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr(sys, "stderr", Gone())
+    Progress("packing x", PERSON)(1, 1)
+
+
 def test_sizes() -> None:
     assert [size(n) for n in (0, 1023, 1024, 3 << 29)] == ["0 B", "1023 B", "1.0 KiB", "1.5 GiB"]
 

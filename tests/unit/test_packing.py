@@ -13,7 +13,14 @@ import numpy as np
 import pytest
 
 from pyrite.backends import huge_pages, packed_file, packing
-from pyrite.backends.packing import clean, contents_of, drop_pages, fingerprint, packed_weights
+from pyrite.backends.packing import (
+    clean,
+    contents_of,
+    drop_pages,
+    fingerprint,
+    packed_bytes,
+    packed_weights,
+)
 from pyrite.errors import BackendError
 from pyrite.formats.checkpoint import Tensor, open_checkpoint
 from pyrite.formats.gguf import read_gguf
@@ -49,6 +56,20 @@ def test_second_start_maps_what_the_first_one_kept(tensors, tmp_path, monkeypatc
     second = packed_weights(tensors, tmp_path, 1)
     assert bytes_of(second) == first
     assert not any(matrix.data.flags.writeable for matrix in second.values())
+
+
+@pytest.mark.parametrize("keeps", [True, False])
+def test_who_waits_for_packing_hears_of_it(tensors, tmp_path, keeps):
+    told: list[tuple[int, int]] = []
+    cache = tmp_path if keeps else None
+    packed_weights(tensors, cache, 2, progress=lambda *one: told.append(one))
+    total = packed_bytes(tensors)
+    assert {of for _, of in told} == {total}
+    assert [done for done, _ in told] == sorted({done for done, _ in told})
+    assert told[-1] == (total, total)
+    told.clear()
+    packed_weights(tensors, cache, 2, progress=lambda *one: told.append(one))
+    assert bool(told) != keeps, "what was kept is not packed"
 
 
 def test_kept_and_in_memory_are_the_same_and_aligned(tensors, tmp_path):

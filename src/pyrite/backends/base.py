@@ -6,7 +6,7 @@ sees only the values here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 import numpy as np
@@ -16,6 +16,8 @@ from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.plan import Plan
 from pyrite.kv.pages import PAGE_TOKENS as PAGE_TOKENS
 from pyrite.records import dataclass
+
+Progress = Callable[[int, int], None]  # hears of packed weights: bytes done, of bytes
 
 
 @dataclass(frozen=True, slots=True)

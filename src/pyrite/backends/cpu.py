@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyrite._native import program as native
-from pyrite.backends.base import Batch
+from pyrite.backends.base import Batch, Progress
 from pyrite.backends.check import check_page
 from pyrite.backends.lowering import Lowering, layer_offsets, matrix_names
 from pyrite.backends.packing import PackedMatrix, packed_weights
@@ -92,16 +92,22 @@ class CpuBackend:
 
     `files` hold the weights: a file that was written since has its weights packed anew. With more
     than one memory node each thread keeps to one, and weights that are read in lie on all of them.
+    `progress` hears of packing.
     """
 
     name = "cpu"
 
     def __init__(
-        self, cache: Path | None = None, files: Sequence[Path] = (), nodes: Sequence[Node] = ()
+        self,
+        cache: Path | None = None,
+        files: Sequence[Path] = (),
+        nodes: Sequence[Node] = (),
+        progress: Progress | None = None,
     ) -> None:
         self.cache = cache
         self.files = files
         self.nodes = nodes
+        self.progress = progress
         self._packed: Mapping[str, PackedMatrix] = {}
         self._weights: Mapping[str, Tensor] | None = None  # what `_packed` was made of
 
@@ -137,6 +143,7 @@ class CpuBackend:
                     num_threads,
                     self.files,
                     os.environ.get("PYRITE_WEIGHTS", ""),
+                    self.progress,
                 )
             self._weights = weights
         return self._packed

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyrite._native import kernels
+from pyrite.backends.base import Progress
 from pyrite.backends.huge_pages import ask_for_huge_pages
 from pyrite.backends.packed_file import (
     ALIGNMENT,
@@ -44,6 +45,7 @@ from pyrite.formats.checkpoint import Tensor
 from pyrite.records import dataclass
 
 Bytes = NDArray[np.uint8]
+Slabs = Callable[[], Iterator[Bytes]]  # begins to pack
 
 log = logging.getLogger(__name__)
 
@@ -52,7 +54,6 @@ SLAB_BYTES = 4 << 20  # packed at a time, by all threads together
 SAMPLE_BYTES = 256  # of each tensor's beginning and end that are part of the fingerprint
 KEPT_DAYS = 30
 KEPT_BYTES = 64 << 30
-TOLD_BYTES = 256 << 20  # of packed weights; who waits for so many is told why
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,18 +72,20 @@ def packed_weights(
     num_threads: int,
     files: Sequence[Path] = (),
     placement: str = "",
+    progress: Progress | None = None,
 ) -> Mapping[str, PackedMatrix]:
     """Matrices by name, out of `files`. `cache` is Pyrite's folder, None for memory only.
 
-    `placement` of kept ones: see huge_pages.placed.
+    `placement` of kept ones: see huge_pages.placed. `progress` hears of what is packed.
     """
     contents = contents_of(tensors, files)
+    slabs = partial(_told, tensors, contents, num_threads, progress)
     data = None
     if cache is not None:
         path = kept_path(contents, cache)
-        data = _from_cache(tensors, contents, path, num_threads, placement)
+        data = _from_cache(tensors, contents, path, slabs, placement, num_threads)
     if data is None:
-        data = _in_memory(tensors, contents, num_threads)
+        data = _in_memory(contents, slabs)
     return {t.name: PackedMatrix(t.type, *_matrix(t), data[t.name]) for t in tensors}
 
 
@@ -116,16 +119,18 @@ def fingerprint(tensors: Sequence[Tensor], files: Sequence[Path] = ()) -> bytes:
 
 
 def _from_cache(
-    tensors: Sequence[Tensor], contents: Contents, path: Path, num_threads: int, placement: str
+    tensors: Sequence[Tensor],
+    contents: Contents,
+    path: Path,
+    slabs: Slabs,
+    placement: str,
+    num_threads: int,
 ) -> Mapping[str, Bytes] | None:
     read = partial(map_packed, path, contents, placement, num_threads)
     try:
         data = _checked(path, tensors, read)
         if data is None:
-            size = data_bytes(contents.entries)
-            if size >= TOLD_BYTES:  # it takes a while
-                log.warning("packing %d MiB of weights, once for this model", size >> 20)
-            write_packed(path, contents, _slabs(tensors, num_threads))
+            write_packed(path, contents, slabs())
             clean(path.parent, keep=path)
             data = _checked(path, tensors, read)
     except OSError as error:
@@ -163,17 +168,27 @@ def _same_start(tensor: Tensor, data: Bytes) -> bool:
     return bool(np.array_equal(panel, data[: len(panel)]))
 
 
-def _in_memory(
-    tensors: Sequence[Tensor], contents: Contents, num_threads: int
-) -> Mapping[str, Bytes]:
+def _in_memory(contents: Contents, slabs: Slabs) -> Mapping[str, Bytes]:
     memory = mmap.mmap(-1, max(1, data_bytes(contents.entries)), flags=mmap.MAP_PRIVATE)
     ask_for_huge_pages(memory)
     data = np.frombuffer(memory, np.uint8)
     offset = 0
-    for slab in _slabs(tensors, num_threads):
+    for slab in slabs():
         data[offset : offset + len(slab)] = slab
         offset += len(slab)
     return views(data, contents.entries)
+
+
+def _told(
+    tensors: Sequence[Tensor], contents: Contents, num_threads: int, progress: Progress | None
+) -> Iterator[Bytes]:
+    """The slabs; `progress` hears of each once it is taken."""
+    done, total = 0, data_bytes(contents.entries)
+    for slab in _slabs(tensors, num_threads):
+        yield slab
+        done += len(slab)
+        if progress is not None:
+            progress(done, total)
 
 
 def _slabs(tensors: Sequence[Tensor], num_threads: int) -> Iterator[Bytes]:

@@ -8,8 +8,11 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from pyrite.cli.progress import Progress
+from pyrite.cli.terminal import this_terminal
 from pyrite.errors import ParameterError
 
 if TYPE_CHECKING:
@@ -17,6 +20,10 @@ if TYPE_CHECKING:
 
 # What `run` samples with where nothing else is asked for: lively, without the tail.
 CHAT_DEFAULTS: Mapping[str, Any] = {"temperature": 0.7, "top_p": 0.95}
+
+# What `add_loading` adds, by the names of Settings.
+LOADING = ("threads", "context", "precision", "kv_type", "numa", "speculation", "backend")
+PATIENCE_SECONDS = 1.0  # in which a person does not ask what goes on
 
 
 def whole(text: str) -> int:
@@ -145,18 +152,20 @@ def parsed(name: str, text: str) -> Any:
         raise ParameterError(name, text, limit.get(parse, SAMPLING[name][1])) from None
 
 
+def loading_of(options: argparse.Namespace) -> dict[str, Any]:
+    """What `add_loading` added, as settings of a load."""
+    return {name: getattr(options, name) for name in LOADING}
+
+
 def load_model(options: argparse.Namespace, path: Any, **more: Any) -> Model:
     """`more`: settings that no option of the verb names."""
     from pyrite.llm import load
 
-    return load(
-        path,
-        context=options.context,
-        threads=options.threads,
-        precision=options.precision,
-        backend=options.backend,
-        kv_type=options.kv_type,
-        numa=options.numa,
-        speculation=options.speculation,
-        **more,
-    )
+    with packing(options.model) as progress:
+        return load(path, **loading_of(options), progress=progress, **more)
+
+
+def packing(model: str) -> Progress:
+    """A bar for who waits for a model's first start."""
+    label = f"packing {Path(model).name}"
+    return Progress(label, this_terminal(), after_seconds=PATIENCE_SECONDS)

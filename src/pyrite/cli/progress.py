@@ -1,7 +1,8 @@
-"""A progress bar of one line on stderr, for a person who waits for a download."""
+"""A progress bar of one line on stderr, for a person who waits."""
 
 from __future__ import annotations
 
+import contextlib
 import sys
 import time
 
@@ -12,36 +13,54 @@ SECONDS_BETWEEN = 0.1
 
 
 class Progress:
-    """Called with (bytes done, bytes in all or None). Silent unless stderr is a terminal."""
+    """Called with (bytes done, bytes in all or None); the line ends with the work, or with `with`.
 
-    def __init__(self, label: str, terminal: Terminal) -> None:
+    Silent unless stderr is a terminal, and for work that takes less than `after_seconds`.
+    """
+
+    def __init__(self, label: str, terminal: Terminal, *, after_seconds: float = 0.0) -> None:
         self.label = label
         self._shown = terminal.stderr
         self._width = terminal.width
-        self._started = time.monotonic()
-        self._first: int | None = None  # bytes that were here before: a resumed download
+        self._after = after_seconds
+        self._started: float | None = None
+        self._first = 0  # bytes that were here before: a resumed download
         self._last = 0.0
         self._drawn = False
 
     def __call__(self, done: int, total: int | None) -> None:
         now = time.monotonic()
-        self._first = done if self._first is None else self._first
-        if not self._shown or (now - self._last < SECONDS_BETWEEN and done != total):
-            return
-        self._last = now
-        rate = (done - self._first) / max(now - self._started, 0.001)
-        line = f"{self.label}  {bar(done, total)}  {size(int(rate))}/s"
-        sys.stderr.write(f"\r\x1b[K{line[: self._width - 1]}")
-        sys.stderr.flush()
-        self._drawn = True
+        if self._started is None:
+            self._started, self._first = now, done
+        seconds = now - self._started
+        is_last = bool(total) and done == total
+        if seconds >= self._after and (now - self._last >= SECONDS_BETWEEN or is_last):
+            self._last = now
+            rate = (done - self._first) / max(seconds, 0.001)
+            line = f"{self.label}  {bar(done, total)}  {size(int(rate))}/s"
+            self._write(f"\r\x1b[K{line[: self._width - 1]}")
+            self._drawn = True
+        if is_last:
+            self.end()
+
+    def end(self) -> None:
+        """What is told next is other work."""
+        if self._drawn:
+            self._write("\n")
+        self._drawn, self._started = False, None
+
+    def _write(self, text: str) -> None:
+        """What cannot be said is no fault of the work."""
+        if self._shown:
+            with contextlib.suppress(OSError):
+                sys.stderr.write(text)
+                sys.stderr.flush()
 
     def __enter__(self) -> Progress:
         return self
 
     def __exit__(self, *error: object) -> None:
-        if self._drawn:
-            sys.stderr.write("\n")
-            sys.stderr.flush()
+        self.end()
 
 
 def bar(done: int, total: int | None) -> str:

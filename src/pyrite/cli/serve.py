@@ -123,17 +123,11 @@ def run(options: argparse.Namespace) -> int:
         limits=limits.parsed(options.limit),
     )
     settings = Settings(
-        context=options.context,
-        threads=options.threads,
-        precision=options.precision,
-        backend=options.backend,
-        kv_type=options.kv_type,
-        numa=options.numa,
+        **shared.loading_of(options),
         max_batch_tokens=options.max_batch_tokens,
         prefill_chunk=options.prefill_chunk,
         prefix_cache=not options.no_prefix_cache,
         kv_bytes=options.kv_bytes,
-        speculation=options.speculation,
         kv_store_bytes=options.kv_store_bytes or None,
     )
     path = find_model(options.model, this_terminal())
@@ -141,6 +135,7 @@ def run(options: argparse.Namespace) -> int:
     from pyrite.server.link import EngineLink
 
     link = EngineLink(path, settings)
+    link.on_packing = shared.packing(options.model)
     engine = link.spawn()  # it loads while the imports below go on
 
     from pyrite.server.logs import start_logging

@@ -19,6 +19,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import cast
 
+from pyrite.backends.base import Progress
 from pyrite.config import Settings
 from pyrite.continuation import merged
 from pyrite.embedding import EmbeddingRequest
@@ -32,6 +33,7 @@ from pyrite.server.wire import (
     Failed,
     Frames,
     Message,
+    Packing,
     Ready,
     Report,
     Start,
@@ -75,7 +77,8 @@ class Inbox:
 
 
 class EngineLink:
-    """One engine process for one model. `on_report` hears of every step.
+    """One engine process for one model. `on_report` hears of every step, `on_packing` of the bytes
+    of weights that are packed, and of how many.
 
     `state` is "loading", "ready", "failed" (`error` says why) or "closed".
     """
@@ -89,6 +92,7 @@ class EngineLink:
         self.stats = EngineStats()
         self.heard_at = time.monotonic()
         self.on_report: Callable[[Report], None] = lambda report: None
+        self.on_packing: Progress = lambda done, total: None
         self._inboxes: dict[str, Inbox] = {}
         self._waiters: dict[str, asyncio.Future[Vectors]] = {}  # of requests for embeddings
         self._outgoing: list[bytes] = []  # frames of commands
@@ -204,6 +208,8 @@ class EngineLink:
             self._settle()
         elif isinstance(message, Failed):
             self._fail(message.error)
+        elif isinstance(message, Packing):
+            self.on_packing(message.done, message.total)
         else:
             self._deliver(message)
 

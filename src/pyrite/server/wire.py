@@ -54,6 +54,13 @@ class Vectors(msgspec.Struct, frozen=True):
     error: Exception | None = None
 
 
+class Packing(msgspec.Struct, frozen=True, tag="packing"):
+    """The model is being loaded: so many of its weights' bytes are packed."""
+
+    done: int
+    total: int
+
+
 class Ready(msgspec.Struct, frozen=True, tag="ready"):
     """The model is loaded."""
 
@@ -78,7 +85,7 @@ class Report(msgspec.Struct, frozen=True, tag="report"):
     vectors: list[Vectors] = []
 
 
-Message = Ready | Failed | Report
+Message = Packing | Ready | Failed | Report
 
 
 def _encoded(value: Any) -> Any:

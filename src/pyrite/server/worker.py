@@ -27,6 +27,7 @@ from pyrite.server.wire import (
     Failed,
     Frames,
     Message,
+    Packing,
     Ready,
     Report,
     Start,
@@ -139,7 +140,9 @@ def load(pipe: Pipe) -> Loaded | None:
     (start,) = commands
     assert isinstance(start, Start), start
     try:
-        loaded = load_engine(Path(start.model), start.settings)
+        loaded = load_engine(
+            Path(start.model), start.settings, lambda *told: pipe.send(Packing(*told))
+        )
     except Exception as error:
         pipe.send(Failed(error))
         return None
