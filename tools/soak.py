@@ -32,11 +32,12 @@ from pathlib import Path
 
 sys.path.append(str(Path(__file__).resolve().parent.parent / "benchmarks"))
 
-from soak_requests import KINDS, Client, Reply
+from soak_requests import KINDS, Client
 
 import servers
 from processes import Sample, sample
 from pyrite.cli.load.http import ExchangeError, encode_request, open_connection, parse_url
+from pyrite.cli.load.single import Whole
 from pyrite.cli.load.summary import percentile
 from pyrite.formats import hub
 
@@ -113,7 +114,7 @@ async def rest(server: servers.Running, clients: Sequence[Client], tally: Tally)
 
 async def gauges(server: servers.Running) -> dict[str, float]:
     address = parse_url(server.url.removesuffix("/v1"))
-    connection, reply = await open_connection(address), Reply()
+    connection, reply = await open_connection(address), Whole()
     await connection.exchange(encode_request(address, "/metrics", None, {}), reply)
     connection.close()
     text = reply.body.decode()

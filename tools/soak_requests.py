@@ -16,6 +16,7 @@ from typing import Any
 from pyrite.cli.load.answer import Answer
 from pyrite.cli.load.http import Address, Connection, encode_request, open_connection
 from pyrite.cli.load.prompts import WORDS
+from pyrite.cli.load.single import Whole
 
 SHARED = " ".join(WORDS[:150])  # a system message that many have in common
 SCHEMA = {
@@ -28,20 +29,6 @@ SCHEMA = {
     "required": ["colour", "size", "note"],
     "additionalProperties": False,
 }
-
-
-class Reply:
-    """A sink that keeps what came; for replies that are read as a whole."""
-
-    def __init__(self) -> None:
-        self.status = 0
-        self.body = b""
-
-    def begin(self, status: int, seconds: float) -> None:
-        self.status = status
-
-    def take(self, data: bytes, seconds: float) -> None:
-        self.body += data
 
 
 @dataclass
@@ -116,7 +103,7 @@ async def slow(client: Client) -> str | None:
 async def leaving(client: Client) -> str | None:
     """Goes away before the answer, or in the midst of it."""
     body = client.chat(tokens=200, stream=client.dice.random() < 0.7, ignore_eos=True)
-    asked = asyncio.ensure_future(client.post("/v1/chat/completions", body, Reply()))
+    asked = asyncio.ensure_future(client.post("/v1/chat/completions", body, Whole()))
     await asyncio.wait([asked], timeout=client.dice.choice([0.0, 0.01, 0.2, 1.0]))
     asked.cancel()
     await asyncio.gather(asked, return_exceptions=True)
@@ -172,7 +159,7 @@ async def wrong(client: Client) -> str | None:
             ),
         ]
     )
-    reply = Reply()
+    reply = Whole()
     await client.post("/v1/chat/completions", body, reply)
     if reply.status == status and b'"error"' in reply.body:
         return None
@@ -181,7 +168,7 @@ async def wrong(client: Client) -> str | None:
 
 async def whole(client: Client, path: str, body: Mapping[str, Any]) -> Any:
     """The parsed reply, or a fault."""
-    reply = Reply()
+    reply = Whole()
     await client.post(path, body, reply)
     if reply.status != 200:
         return f"status {reply.status}: {reply.body[:200]!r}"
