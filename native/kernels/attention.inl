@@ -94,26 +94,14 @@ inline auto parts_of(const AttendTile& tile, const Block& block) {
   return stored_block<Stored>(block.bytes, tile.head_width);
 }
 
-// Scores of the queries that see a block, whose keys are `keys`, widened or not. The first run of
-// queries asks for `first`, the second for `second`.
-template <class Stored, class Source, class First, class Second>
-inline void score_page(const AttendTile& tile, const Block& block, const Source* keys, First first,
-                       Second second, float* scores) {
-  const auto scales = parts_of<Stored>(tile, block).key_scales;
-  each_queries(block.first, block.end, [&](auto count, int query) {
-    const auto visit = [&](auto next) {
-      score_block<count()>(tile.queries + size_t(query) * tile.head_width, tile.head_width,
-                           num_keys(tile, block.start, kBlockKeys, query + count() - 1), keys,
-                           scales, next, scores + query * kSpanTokens);
-    };
-    if (query == block.first) {
-      visit(first);
-    } else if (query == block.first + kMostQueries) {
-      visit(second);
-    } else {
-      visit(Nothing());
-    }
-  });
+// Scores of kQueries queries from `query` on, with a block whose keys are `keys`, widened or not.
+template <class Stored, int kQueries, class Source, class Next>
+PYRITE_INLINE void score_page(const AttendTile& tile, const Block& block, int query,
+                              const Source* keys, Next next, float* scores) {
+  score_block<kQueries>(tile.queries + size_t(query) * tile.head_width, tile.head_width,
+                        num_keys(tile, block.start, kBlockKeys, query + kQueries - 1), keys,
+                        parts_of<Stored>(tile, block).key_scales, next,
+                        scores + query * kSpanTokens);
 }
 
 template <class Stored>
@@ -144,8 +132,10 @@ inline void visit_span_with_few(const AttendTile& tile, const State& state, int 
     const Block& block = blocks.block[i];
     const Ahead<Stored> next = {i < last ? parts_of<Stored>(tile, blocks.block[i + 1]).keys
                                          : parts_of<Stored>(tile, blocks.block[0]).values};
-    score_page<Stored>(tile, block, parts_of<Stored>(tile, block).keys, next, Nothing(),
-                       state.scores + (block.start - span * kSpanTokens));
+    with_queries(block.end - block.first, [&](auto count) {
+      score_page<Stored, count()>(tile, block, block.first, parts_of<Stored>(tile, block).keys, next,
+                                  state.scores + (block.start - span * kSpanTokens));
+    });
   }
   weigh_span<Stored>(tile, state, blocks, span, out);
   for (int i = 0; i <= last; ++i) {
@@ -206,9 +196,15 @@ inline void visit_span_with_many(const AttendTile& tile, const State& state, int
                                                : block;
     const auto parts = parts_of<Stored>(tile, block);
     widen(parts.keys, kBlockKeys * tile.head_width, state.wide);
-    score_page<Stored>(tile, block, state.wide, Ahead<Stored>{parts_of<Stored>(tile, after).keys},
-                       Ahead<Stored>{parts.values},
-                       state.scores + (block.start - span * kSpanTokens));
+    const Ahead<Stored> keys = {parts_of<Stored>(tile, after).keys}, values = {parts.values};
+    each_queries(block.first, block.end, [&](auto count, int query) {
+      const auto visit = [&](auto next) {
+        score_page<Stored, count()>(tile, block, query, state.wide, next,
+                                    state.scores + (block.start - span * kSpanTokens));
+      };
+      if (query - block.first >= 2 * kMostQueries) return visit(Nothing());
+      visit(query == block.first ? keys : values);
+    });
   }
   weigh_span<Stored>(tile, state, blocks, span, out);
   int column = 0;

@@ -89,6 +89,15 @@ PYRITE_INLINE Ints as_pairs(Ints a) {
           _mm256_blend_epi16(a.high, _mm256_slli_epi32(a.high, 16), 0xaa)};
 }
 
+// Products of words, two columns at once.
+PYRITE_INLINE void add_words(__m256i& sum, __m256i words, __m256i q) {
+#if defined(__AVXVNNI__)
+  sum = _mm256_dpwssd_avx_epi32(sum, words, q);
+#else
+  add_32(sum, _mm256_madd_epi16(words, q));
+#endif
+}
+
 // 16-bit products: codes are kept as words, columns 0 and 2 of a group before 1 and 3. Two planes
 // cost no more than one, nothing can overflow, and codes may have 8 bits.
 struct WordDot {
@@ -145,8 +154,8 @@ struct WordDot {
       const __m256i high = load_256(codes + 64 * pair + 32);
       for (int r = 0; r < kRows; ++r) {
         const __m256i q = broadcast_32(rows + r * stride + 4 * pair);
-        add_32(sums[r].low, _mm256_madd_epi16(low, q));
-        add_32(sums[r].high, _mm256_madd_epi16(high, q));
+        add_words(sums[r].low, low, q);
+        add_words(sums[r].high, high, q);
       }
     }
   }

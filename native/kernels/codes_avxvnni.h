@@ -1,22 +1,5 @@
 // Products with AVX-VNNI, which adds up as it multiplies. See codes.h; codes are AVX2's.
 
-// 16-bit products of two columns at once. See WordDot.
-struct WordPairDot : WordDot {
-  template <int kRows>
-  [[gnu::always_inline]] static void add(Sum* sums, const uint8_t* codes, const uint8_t* rows,
-                                         size_t stride) {
-    for (int pair = 0; pair < 2; ++pair) {
-      const __m256i low = load_256(codes + 64 * pair);
-      const __m256i high = load_256(codes + 64 * pair + 32);
-      for (int r = 0; r < kRows; ++r) {
-        const __m256i q = broadcast_32(rows + r * stride + 4 * pair);
-        sums[r].low = _mm256_dpwssd_avx_epi32(sums[r].low, low, q);
-        sums[r].high = _mm256_dpwssd_avx_epi32(sums[r].high, high, q);
-      }
-    }
-  }
-};
-
 // Products of bytes, four columns at once, a plane at a time; codes may have 8 bits.
 template <int kPlaneCount>
 struct PlaneDot {
@@ -62,5 +45,5 @@ struct PlaneDot {
 // step: not for types with two steps in a block, of which these are the bits.
 template <int kBits, int kPlaneCount>
 using DotFor =
-    std::conditional_t<kPlaneCount == 2 && (kBits == 2 || kBits == 3 || kBits == 6), WordPairDot,
+    std::conditional_t<kPlaneCount == 2 && (kBits == 2 || kBits == 3 || kBits == 6), WordDot,
                        PlaneDot<kPlaneCount>>;

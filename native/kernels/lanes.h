@@ -28,6 +28,19 @@
 #include "kernels/lanes_portable.h"
 #endif
 
+#if !defined(__AVX512F__)  // which has masks
+PYRITE_INLINE Lanes load_part(const float* from, int count) {
+  float lane[16] = {};
+  for (int i = 0; i < count; ++i) lane[i] = from[i];
+  return load(lane);
+}
+PYRITE_INLINE void store_part(float* to, Lanes a, int count) {
+  float lane[16];
+  store(lane, a);
+  for (int i = 0; i < count; ++i) to[i] = lane[i];
+}
+#endif
+
 PYRITE_INLINE Lanes operator+(Lanes a, Lanes b) { return add(a, b); }
 PYRITE_INLINE Lanes operator-(Lanes a, Lanes b) { return subtract(a, b); }
 PYRITE_INLINE Lanes operator*(Lanes a, Lanes b) { return multiply(a, b); }

@@ -9,16 +9,6 @@ PYRITE_INLINE void store(float* to, Lanes a) {
   _mm256_storeu_ps(to, a.low);
   _mm256_storeu_ps(to + 8, a.high);
 }
-PYRITE_INLINE Lanes load_part(const float* from, int count) {
-  float lane[16] = {};
-  for (int i = 0; i < count; ++i) lane[i] = from[i];
-  return load(lane);
-}
-PYRITE_INLINE void store_part(float* to, Lanes a, int count) {
-  float lane[16];
-  store(lane, a);
-  for (int i = 0; i < count; ++i) to[i] = lane[i];
-}
 PYRITE_INLINE Lanes load_half(const uint16_t* from) {
   const __m128i* half = reinterpret_cast<const __m128i*>(from);
   return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};

@@ -23,16 +23,6 @@ PYRITE_INLINE void store(float* to, Lanes a) {
   vst1q_f32(to + 8, a.third);
   vst1q_f32(to + 12, a.fourth);
 }
-PYRITE_INLINE Lanes load_part(const float* from, int count) {
-  float lane[16] = {};
-  for (int i = 0; i < count; ++i) lane[i] = from[i];
-  return load(lane);
-}
-PYRITE_INLINE void store_part(float* to, Lanes a, int count) {
-  float lane[16];
-  store(lane, a);
-  for (int i = 0; i < count; ++i) to[i] = lane[i];
-}
 PYRITE_INLINE Lanes load_half(const uint16_t* from) {
   const float16x8_t low = vreinterpretq_f16_u16(vld1q_u16(from));
   const float16x8_t high = vreinterpretq_f16_u16(vld1q_u16(from + 8));

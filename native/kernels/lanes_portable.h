@@ -17,12 +17,6 @@ PYRITE_INLINE Lanes load(const float* from) {
 PYRITE_INLINE void store(float* to, Lanes a) {
   for (int i = 0; i < 16; ++i) to[i] = a.v[i];
 }
-PYRITE_INLINE Lanes load_part(const float* from, int count) {
-  return each_lane([&](int i) { return i < count ? from[i] : 0.0f; });
-}
-PYRITE_INLINE void store_part(float* to, Lanes a, int count) {
-  for (int i = 0; i < count; ++i) to[i] = a.v[i];
-}
 PYRITE_INLINE Lanes load_half(const uint16_t* from) {
   return each_lane([&](int i) { return float_from_half(from[i]); });
 }

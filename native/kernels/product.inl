@@ -217,22 +217,17 @@ void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const
               int first_row, int num_rows, float* out, size_t out_stride) {
   using Dot = DotFor<code_bits(kType), kPlaneCount>;
   using Shape = ShapeOf<kType, kPlaneCount>;
-  if constexpr (can_be_folded<Dot>()) {
-    if (num_rows > few_rows<Dot, Shape>()) {
-      multiply_with<kType, Folded<Dot>, Shape>(matrix, first_panel, num_panels, in, first_row,
-                                               num_rows, out, out_stride);
-      return;
-    }
-  }
-  if constexpr (kReadsAhead && !takes_steps<Dot>()) {
-    if (num_rows <= few_rows<Dot, Shape>()) {
-      multiply_few<kType, Dot, Shape>(matrix, first_panel, num_panels, in, first_row, num_rows, out,
+  using Many = std::conditional_t<can_be_folded<Dot>(), Folded<Dot>, Dot>;
+  if (num_rows > few_rows<Dot, Shape>()) {
+    multiply_with<kType, Many, Shape>(matrix, first_panel, num_panels, in, first_row, num_rows, out,
                                       out_stride);
-      return;
-    }
+  } else if constexpr (kReadsAhead && !takes_steps<Dot>()) {
+    multiply_few<kType, Dot, Shape>(matrix, first_panel, num_panels, in, first_row, num_rows, out,
+                                    out_stride);
+  } else {
+    multiply_with<kType, Dot, Shape>(matrix, first_panel, num_panels, in, first_row, num_rows, out,
+                                     out_stride);
   }
-  multiply_with<kType, Dot, Shape>(matrix, first_panel, num_panels, in, first_row, num_rows, out,
-                                   out_stride);
 }
 
 }  // namespace product
