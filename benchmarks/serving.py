@@ -143,7 +143,7 @@ def run(name: str, scenario: Scenario, number: int, options: argparse.Namespace)
 def version_of(name: str) -> str:
     if name not in PEERS:
         return f"pyrite {pyrite.__version__} {revision()}"
-    return next(word for word in PEERS[name].words.split()[::-1] if "==" in word)
+    return PEERS[name].package
 
 
 def read_runs(path: Path) -> list[Run]:
