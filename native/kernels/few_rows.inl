@@ -10,18 +10,24 @@ namespace product {
 constexpr int kFarAhead = 8192;
 constexpr int kNearAhead = 2048;
 
-// The groups of a packed block. While they are used, what lies ahead is asked for.
+// The groups of a packed block. While they are used, what lies ahead is asked for, each line once: a
+// second time would take a place among those that are on their way.
 template <WeightType kType, class Dot>
 struct PackedCodes {
-  static constexpr int kLines = int((unit_bytes(kType) / kUnitBlocks + 63) / 64);
+  static constexpr int kUnitLines = int(unit_bytes(kType) / 64);
+  static constexpr int kLines = (kUnitLines + kUnitBlocks - 1) / kUnitBlocks;  // for a block at most
 
   PackedBlock<kType> block;
   const uint8_t* start;
+  int num_lines;
+
+  static constexpr int first_line(int b) { return b * kUnitLines / kUnitBlocks; }
 
   // `room` is for the codes as the Dot keeps them; compilers leave them in registers.
   PYRITE_INLINE const uint8_t* group(int g, uint8_t* room) const {
 #pragma GCC unroll 2
     for (int line = g * kLines / kGroups; line < (g + 1) * kLines / kGroups; ++line) {
+      if (kUnitLines % kUnitBlocks != 0 && line >= num_lines) continue;
       __builtin_prefetch(start + kFarAhead + 64 * line, 0, 2);
       __builtin_prefetch(start + kNearAhead + 64 * line, 0, 3);
     }
@@ -44,8 +50,10 @@ struct Packed {
   int num_blocks;
 
   PYRITE_INLINE PackedCodes<kType, Dot> open(int b) const {
-    return {PackedBlock<kType>(unit, num_blocks, b),
-            unit + b * (unit_bytes(kType) / kUnitBlocks)};
+    using Block = PackedCodes<kType, Dot>;
+    const int line = Block::first_line(b);
+    return {PackedBlock<kType>(unit, num_blocks, b), unit + 64 * line,
+            Block::first_line(b + 1) - line};
   }
 };
 
