@@ -5,10 +5,11 @@ The one place that knows both the engine's requests and the dialects' asks; know
 
 from __future__ import annotations
 
+import contextlib
 import itertools
 import os
 import time
-from collections.abc import AsyncGenerator, Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from pyrite.embedding import EmbeddingRequest
@@ -155,6 +156,7 @@ class Service:
         self.open_to_all = False  # anyone on the network may ask, without a key
         self.draining = False
         self.num_open = 0  # calls of `answer` that have not ended
+        self._num_reading = 0  # of these, and of `embed`: the engine has not heard of them yet
         self._pace = Pace()
         self._numbers = itertools.count()
         self._prefix = os.urandom(4).hex()
@@ -168,7 +170,7 @@ class Service:
             )
         if self.link.state != "ready":
             raise not_ready(self.link.error)
-        waiting = self.link.num_requests - self.link.stats.running
+        waiting = self._num_reading + self.link.num_requests - self.link.stats.running
         if waiting >= self.limits.queue:
             raise HttpError(
                 429,
@@ -189,7 +191,9 @@ class Service:
         left: dict[str, Choice] = {}
         self.num_open += 1
         try:
-            for request, choice in await self._requests(asks, tenant):
+            with self._reading():
+                pairs = await self._requests(asks, tenant)
+            for request, choice in pairs:
                 self.link.add(request, inbox)
                 left[request.request_id] = choice
             while left:
@@ -220,7 +224,8 @@ class Service:
         self.num_open += 1
         try:
             size = sum(map(len, inputs))
-            ids = await self.prompts.apart(size, self.prompts.ids_of_each, inputs)
+            with self._reading():
+                ids = await self.prompts.apart(size, self.prompts.ids_of_each, inputs)
             request_id = f"{self._prefix}-{next(self._numbers)}"
             asked = EmbeddingRequest(request_id, ids, pooling, normalize, dimensions)
             vectors = await self.link.embed(asked)
@@ -228,6 +233,15 @@ class Service:
             self.num_open -= 1
         self.charge(tenant, vectors.num_tokens)
         return vectors
+
+    @contextlib.contextmanager
+    def _reading(self) -> Iterator[None]:
+        """A prompt is being read, and counts among those that wait."""
+        self._num_reading += 1
+        try:
+            yield
+        finally:
+            self._num_reading -= 1
 
     async def _requests(self, asks: Sequence[Ask], tenant: str) -> list[tuple[Request, Choice]]:
         pairs: list[tuple[Request, Choice]] = []
