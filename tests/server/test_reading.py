@@ -1,9 +1,10 @@
-"""Prompts that take long to be read: who is read waits in the queue."""
+"""Prompts that take long to be read: others go on meanwhile, and who is read waits in the queue."""
 
 from __future__ import annotations
 
 import asyncio
 import threading
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from itertools import islice
 from typing import Any
@@ -12,11 +13,14 @@ import pytest
 from tests.server.harness import scripted_server
 
 from pyrite.server.limits import Limits
+from pyrite.server.openai import tokens
+from pyrite.server.prompts import LONG_CHARACTERS
 from pyrite.server.service import Service
 from pyrite.server.settings import ServerSettings
 
 CHAT = ("/v1/chat/completions", {"messages": [{"role": "user", "content": "tin"}], "max_tokens": 1})
 VECTORS = ("/v1/embeddings", {"input": "tin"})
+LONG = "t" * LONG_CHARACTERS
 
 
 @pytest.mark.parametrize(("path", "body"), [CHAT, VECTORS])
@@ -47,3 +51,26 @@ def test_prompts_that_are_being_read_fill_the_queue(path: str, body: dict[str, A
         assert [one.result().status_code for one in refused] == [429] * 3
         assert 429 not in [one.result().status_code for one in asked if one not in refused]
         assert client.post(CHAT[0], json=CHAT[1]).status_code == 200
+
+
+def test_long_texts_are_handled_beside_the_loop(monkeypatch: pytest.MonkeyPatch) -> None:
+    names: list[str] = []
+
+    def noted(function: Callable[..., Any]) -> Callable[..., Any]:
+        def called(*arguments: Any) -> Any:
+            names.append(threading.current_thread().name)
+            return function(*arguments)
+
+        return called
+
+    def note(service: Service) -> None:
+        service.prompts.turn = noted(service.prompts.turn)  # type: ignore[method-assign]
+
+    monkeypatch.setattr(tokens, "spelled", noted(tokens.spelled))
+    with scripted_server(wrap=note) as served, served.client() as client:
+        messages = [{"role": "user", "content": LONG}]
+        assert client.post("/apply-template", json={"messages": messages}).status_code == 200
+        body = {"prompt": LONG, "return_token_strs": True}
+        assert len(client.post("/tokenize", json=body).json()["token_strs"]) == LONG_CHARACTERS
+    assert len(names) == 2
+    assert all(name.startswith("prompts") for name in names), names

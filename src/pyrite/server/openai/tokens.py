@@ -11,7 +11,9 @@ from pyrite.server.decoding import converted, json_object
 from pyrite.server.endpoints import JsonReply
 from pyrite.server.fields import Fields, header_of
 from pyrite.server.openai.chat import FIELDS, ChatRequest, ask_of
+from pyrite.server.prompts import size_of
 from pyrite.server.service import Service
+from pyrite.text.tokenizer import Tokenizer
 
 
 class TokenizeRequest(msgspec.Struct, kw_only=True):
@@ -54,18 +56,22 @@ async def tokenize(service: Service, body: bytes, tenant: str, answer_id: str) -
     request = converted(raw, TokenizeRequest)
     service.card.check(request.model)
     ids = await ids_of(service, request)
-    tokenizer = service.prompts.tokenizer
     reply: dict[str, Any] = {"tokens": ids, "count": len(ids)}
     reply["max_model_len"] = service.link.ready and service.link.ready.context_length
-    if request.return_token_strs:
-        reply["token_strs"] = [tokenizer.token_text(token_id) for token_id in ids]
-    if request.with_pieces:
-        pieces = [tokenizer.token_bytes(token_id) for token_id in ids]
-        reply["tokens"] = [
-            {"id": token_id, "piece": piece_of(raw)}
-            for token_id, raw in zip(ids, pieces, strict=True)
-        ]
+    prompts = service.prompts
+    reply |= await prompts.apart(len(ids), spelled, prompts.tokenizer, ids, request)
     return JsonReply(reply, headers)
+
+
+def spelled(tokenizer: Tokenizer, ids: tuple[int, ...], request: TokenizeRequest) -> dict[str, Any]:
+    """The texts of the tokens, where they were asked for."""
+    told: dict[str, Any] = {}
+    if request.return_token_strs:
+        told["token_strs"] = [tokenizer.token_text(token_id) for token_id in ids]
+    if request.with_pieces:
+        pieces = ((token_id, tokenizer.token_bytes(token_id)) for token_id in ids)
+        told["tokens"] = [{"id": token_id, "piece": piece_of(raw)} for token_id, raw in pieces]
+    return told
 
 
 async def ids_of(service: Service, request: TokenizeRequest) -> tuple[int, ...]:
@@ -106,5 +112,7 @@ async def apply_template(service: Service, body: bytes, tenant: str, answer_id: 
     headers = header_of(FIELDS.check(raw))
     request = converted(raw, ChatRequest)
     service.card.check(request.model)
-    segments = service.prompts.turn(ask_of(request)).segments
+    ask = ask_of(request)
+    turn = await service.prompts.apart(size_of(ask), service.prompts.turn, ask)
+    segments = turn.segments
     return JsonReply({"prompt": "".join(text for text, _ in segments)}, headers)
