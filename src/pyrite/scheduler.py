@@ -10,7 +10,8 @@ as many again for every two more prompts that could be computed now, up to the w
 wait for their first token that longer gaps of the others cost less. A tenant's crowd is one prompt
 beside the streams of another. Guessed tokens of the streams have what is left of the step. Who gets
 a prompt's tokens is decided by priority, then by the fair share of tenants, then by arrival.
-Waiting makes a priority better, a level each `aging_steps`, so nobody waits for ever. A sequence
+Waiting makes a priority better, a level each `aging_steps`, up to the best that anyone here has: so
+nobody waits for ever, and a tenant's old heap goes before nobody else's new prompt. A sequence
 whose next page is being computed by another waits for it, as long as that one advances.
 
 When pages run out, the last of the order (priority, arrival) gives its pages back and is computed
@@ -65,6 +66,7 @@ class Scheduler:
         self._leaders: dict[bytes, Sequence] = {}  # who computes the page with this key
         self._num_arrived = 0
         self._num_steps = 0
+        self._best_priority = 0  # of those who are here, without what waiting adds
 
     @property
     def has_work(self) -> bool:
@@ -97,6 +99,9 @@ class Scheduler:
     def schedule(self) -> list[Slice]:
         """The slices of the next step, with pages for their tokens; empty when there is no work."""
         self._num_steps += 1
+        heads = (queue[0] for queue in self.waiting.each())
+        here = itertools.chain(self.running, heads)
+        self._best_priority = min((sequence.priority for sequence in here), default=0)
         self.running.sort(key=self._order)
         step = _Step(self.policy.max_batch_tokens, self.cache.keeper)
         for sequence in self.running.copy():
@@ -212,10 +217,9 @@ class Scheduler:
         return (self._rank(sequence), sequence.arrival)
 
     def _rank(self, sequence: Sequence) -> int:
-        """Its priority, the better the longer it has been here."""
-        return (
-            sequence.priority - (self._num_steps - sequence.arrived_at) // self.policy.aging_steps
-        )
+        """Its priority, the better the longer it has been here, at most level with the best."""
+        num_levels = (self._num_steps - sequence.arrived_at) // self.policy.aging_steps
+        return max(sequence.priority - num_levels, self._best_priority)
 
     def _extend(self, sequence: Sequence, step: _Step) -> None:
         """Adds a slice for the sequence if the budget and the pages allow one."""
