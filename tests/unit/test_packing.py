@@ -133,7 +133,21 @@ def empty(path: Path) -> None:
     path.write_bytes(b"")
 
 
-DAMAGES = [damage_head, damage_size, damage_data, damage_last_matrix, lose_a_page, empty]
+def put_a_pipe(path: Path) -> None:
+    """Nobody writes to it, so whoever opens it waits."""
+    path.unlink()
+    os.mkfifo(path)
+
+
+DAMAGES = [
+    damage_head,
+    damage_size,
+    damage_data,
+    damage_last_matrix,
+    lose_a_page,
+    empty,
+    put_a_pipe,
+]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)

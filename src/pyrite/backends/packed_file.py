@@ -119,7 +119,7 @@ def map_packed(
     when there is no such file, or it cannot be read.
     """
     head = head_of(contents)
-    with path.open("rb") as file:
+    with open(path, "rb", opener=_at_once) as file:
         status = os.fstat(file.fileno())
         if status.st_size != file_bytes(contents) or file.read(len(head)) != head:
             return None
@@ -136,6 +136,11 @@ def map_packed(
     return views(data, contents.entries)
 
 
+def _at_once(path: str, flags: int) -> int:
+    """Opens without waiting for a writer, should a pipe lie there."""
+    return os.open(path, flags | os.O_NONBLOCK)
+
+
 def seal(path: Path) -> None:
     """Marks a mapped file as right, and as used now (its time of access). Raises OSError."""
     os.utime(path, ns=(time.time_ns(), SEAL_NS))
@@ -143,7 +148,7 @@ def seal(path: Path) -> None:
 
 def is_abandoned(path: Path) -> bool:
     """Whether nobody writes this file any more. Raises OSError when it cannot be read."""
-    with path.open("rb") as file:
+    with open(path, "rb", opener=_at_once) as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:

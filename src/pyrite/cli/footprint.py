@@ -54,7 +54,7 @@ def memory_rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     available = found["available"]
     left = "nobody tells how much is" if available is None else f"{size(available)} are"
     return [
-        ("weights", f"{size(found['weights'])}; packed {size(found['packed'])}, in use once"),
+        ("weights", f"{size(found['weights'])}; packed, and shared: {size(found['packed'])}"),
         ("keys, values", f"a token: {a_token}"),
         (
             "pages",
