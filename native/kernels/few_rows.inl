@@ -11,7 +11,8 @@ constexpr int kFarAhead = 8192;
 constexpr int kNearAhead = 2048;
 
 // The groups of a packed block. While they are used, what lies ahead is asked for, each line once: a
-// second time would take a place among those that are on their way.
+// second time would take a place among those that are on their way. Where a unit ends amid a line, that
+// one is left to its load, which is as fast.
 template <WeightType kType, class Dot>
 struct PackedCodes {
   static constexpr int kUnitLines = int(unit_bytes(kType) / 64);
