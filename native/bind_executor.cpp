@@ -27,6 +27,7 @@ Sizes checked(const Sizes& sizes) {
   require(sizes.max_tokens >= 1 && sizes.arena_columns >= 0, "an arena size is out of range");
   require(sizes.result_width >= 1 && sizes.num_pages >= 0,
           "result_width or num_pages is out of range");
+  require(sizes.num_slots >= 0, "num_slots is out of range");
   return sizes;
 }
 
@@ -43,7 +44,8 @@ Team::Places checked(Team::Places places, const Sizes& sizes) {
 }  // namespace
 
 Executor::Executor(const std::string& isa, const Sizes& sizes, Team::Places places)
-    : program_(find_kernels(isa), checked(sizes), checked(std::move(places), sizes)) {}
+    : program_(find_kernels(isa), checked(sizes), checked(std::move(places), sizes)),
+      slot_runs_(size_t(sizes.num_slots)) {}
 
 int Executor::add_matrix(const std::string& type, int rows, int columns, Bytes data) {
   require(rows > 0 && columns > 0, "a matrix is empty");
@@ -70,7 +72,7 @@ int Executor::add_rope(Doubles frequencies, double factor, bool pairs) {
 }
 
 void Executor::run(Indices token_ids, Indices positions, Indices sequence_starts,
-                   Tables page_tables, Indices output_rows) {
+                   Tables page_tables, Indices output_rows, Indices state_slots) {
   Batch batch;
   batch.num_tokens = int(token_ids.shape(0));
   batch.num_sequences = int(sequence_starts.shape(0)) - 1;
@@ -81,10 +83,12 @@ void Executor::run(Indices token_ids, Indices positions, Indices sequence_starts
   batch.page_tables = page_tables.data();
   batch.page_table_width = int(page_tables.shape(1));
   batch.output_rows = output_rows.data();
+  batch.state_slots = state_slots.data();
   require(positions.shape(0) == token_ids.shape(0), "positions and token_ids differ in size");
   require(page_tables.shape(0) + 1 == sequence_starts.shape(0), "a sequence has no page table");
   check(batch);
   const Busy busy(busy_);
+  if (program_.sizes().state_floats > 0) check_slots(batch, state_slots.shape(0));
   nb::gil_scoped_release released;
   program_.run(batch);
 }
@@ -95,6 +99,10 @@ Logits Executor::logits() {
 
 Pages Executor::pages() {
   return {program_.pages(), {size_t(program_.sizes().num_pages), program_.sizes().page_bytes}};
+}
+
+States Executor::states() {
+  return {program_.states(), {size_t(program_.sizes().num_slots), program_.sizes().state_floats}};
 }
 
 void Executor::copy_page(int source, int target) {
@@ -152,6 +160,18 @@ void Executor::check_sequence(const Batch& batch, int sequence) const {
   for (int page = seen / kPageTokens; page <= int(last) / kPageTokens; ++page) {
     require(pages[page] >= 0 && pages[page] < program_.sizes().num_pages,
             "a position that is seen has no page");
+  }
+}
+
+// Each sequence has a slot of its own.
+void Executor::check_slots(const Batch& batch, size_t num_slots) {
+  require(num_slots == size_t(batch.num_sequences), "a sequence has no state slot");
+  ++num_runs_;
+  for (int i = 0; i < batch.num_sequences; ++i) {
+    const int slot = batch.state_slots[i];
+    require(slot >= 0 && slot < program_.sizes().num_slots, "no such state slot");
+    require(slot_runs_[size_t(slot)] != num_runs_, "two sequences have one state slot");
+    slot_runs_[size_t(slot)] = num_runs_;
   }
 }
 

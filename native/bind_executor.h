@@ -27,6 +27,7 @@ using Vector = nb::ndarray<const float, nb::ndim<1>, nb::c_contig, nb::device::c
 using Doubles = nb::ndarray<const double, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Indices = nb::ndarray<const int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Tables = nb::ndarray<const int32_t, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+using States = nb::ndarray<nb::numpy, float, nb::ndim<2>, nb::c_contig>;
 using Logits = nb::ndarray<nb::numpy, float, nb::ndim<2>, nb::c_contig>;
 using Pages = nb::ndarray<nb::numpy, uint8_t, nb::ndim<2>, nb::c_contig>;
 
@@ -65,9 +66,10 @@ class Executor {
                      std::optional<int> rope, KvType kv_type);
 
   void run(Indices token_ids, Indices positions, Indices sequence_starts, Tables page_tables,
-           Indices output_rows);
+           Indices output_rows, Indices state_slots);
   Logits logits();
   Pages pages();
+  States states();
   void copy_page(int source, int target);
   std::vector<int> broken_outputs() const;
 
@@ -103,6 +105,7 @@ class Executor {
 
   void check(const Batch& batch) const;
   void check_sequence(const Batch& batch, int sequence) const;
+  void check_slots(const Batch& batch, size_t num_slots);
 
   Program program_;
   std::vector<const PackedMatrix*> matrices_;
@@ -111,6 +114,8 @@ class Executor {
   std::vector<nb::object> kept_;
   int num_embeddings_ = std::numeric_limits<int>::max();
   int window_ = 1;  // positions that some layer sees
+  std::vector<int64_t> slot_runs_;  // of each slot, the last run that used it
+  int64_t num_runs_ = 0;
   std::atomic<bool> busy_{false};
 };
 

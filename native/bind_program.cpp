@@ -50,13 +50,14 @@ void bind_program(nb::module_ module) {
           "__init__",
           [](Executor* self, const std::string& isa, int num_threads, int max_tokens,
              int arena_columns, int result_width, int num_pages, size_t page_bytes,
-             Team::Places places) {
+             int num_slots, size_t state_floats, Team::Places places) {
             new (self) Executor(isa, {num_threads, max_tokens, arena_columns, result_width, num_pages,
-                                      page_bytes},
+                                      page_bytes, num_slots, state_floats},
                                 std::move(places));
           },
           nb::kw_only(), "isa"_a, "num_threads"_a, "max_tokens"_a, "arena_columns"_a, "result_width"_a,
-          "num_pages"_a, "page_bytes"_a, "places"_a = Team::Places())
+          "num_pages"_a, "page_bytes"_a, "num_slots"_a = 0, "state_floats"_a = 0,
+          "places"_a = Team::Places())
       .def("add_matrix", &Executor::add_matrix, "type"_a, "rows"_a, "columns"_a, "data"_a)
       .def("add_vector", &Executor::add_vector, "data"_a)
       .def("add_rope", &Executor::add_rope, "frequencies"_a, "factor"_a, "pairs"_a)
@@ -79,9 +80,10 @@ void bind_program(nb::module_ module) {
            "softcap"_a, "query_norm"_a.none(), "key_norm"_a.none(), "rope"_a.none(),
            "kv_type"_a)
       .def("run", &Executor::run, nb::kw_only(), "token_ids"_a, "positions"_a, "sequence_starts"_a,
-           "page_tables"_a, "output_rows"_a)
+           "page_tables"_a, "output_rows"_a, "state_slots"_a)
       .def("logits", &Executor::logits, nb::rv_policy::reference_internal)
       .def("pages", &Executor::pages, nb::rv_policy::reference_internal)
+      .def("states", &Executor::states, nb::rv_policy::reference_internal)
       .def("copy_page", &Executor::copy_page, "source"_a, "target"_a)
       .def("broken_outputs", &Executor::broken_outputs)
       .def("profile", &Executor::profile, "on"_a)

@@ -18,6 +18,7 @@ class Part:
     pages: Sequence[int]
     start: int = 0  # position of the first of `ids`
     wanted: Sequence[int] | None = None
+    slot: int | None = None  # of its state; None: the number of the part in the batch
 
 
 def num_pages(num_tokens: int) -> int:
@@ -33,6 +34,7 @@ def make_batch(parts: Sequence[Part]) -> Batch:
         tables[index, : len(part.pages)] = part.pages
         wanted = range(len(part.ids)) if part.wanted is None else part.wanted
         rows += [int(starts[index]) + row for row in wanted]
+    slots = [index if part.slot is None else part.slot for index, part in enumerate(parts)]
     positions = [np.arange(part.start, part.start + len(part.ids)) for part in parts]
     return Batch(
         token_ids=np.concatenate([np.asarray(part.ids) for part in parts]).astype(np.int32),
@@ -40,6 +42,7 @@ def make_batch(parts: Sequence[Part]) -> Batch:
         sequence_starts=starts,
         page_tables=tables,
         output_rows=np.array(rows, np.int32),
+        state_slots=np.array(slots, np.int32),
     )
 
 

@@ -63,6 +63,7 @@ Program::Program(const KernelTable& kernels, const Sizes& sizes, Team::Places pl
       arena_(sizeof(float) * arena_stride_ * size_t(sizes.max_tokens)),
       logits_(sizeof(float) * size_t(sizes.result_width) * size_t(sizes.max_tokens)),
       pages_(sizes.page_bytes * size_t(sizes.num_pages)),
+      states_(sizeof(float) * sizes.state_floats * size_t(sizes.num_slots)),
       step_(kernels) {}
 
 const PackedMatrix* Program::add_matrix(const PackedMatrix& matrix) {
@@ -111,6 +112,8 @@ void Program::allocate_members() {
   step_.tile_rows = need.tile_rows;
   step_.pages = pages_.data();
   step_.page_bytes = sizes_.page_bytes;
+  step_.states = states_.floats();
+  step_.state_floats = sizes_.state_floats;
   step_.activations = activations_.data();
   chunks_.resize(ops_.size());
   finite_.reserve(size_t(sizes_.max_tokens));

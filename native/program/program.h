@@ -26,6 +26,8 @@ struct Sizes {
   int result_width;  // columns of the logits
   int num_pages;
   size_t page_bytes;
+  int num_slots = 0;
+  size_t state_floats = 0;  // of a slot
 };
 
 // Nanoseconds of one phase: how long it took, and how long each member stood idle in it.
@@ -56,6 +58,7 @@ class Program {
   const Sizes& sizes() const { return sizes_; }
   float* logits() const { return logits_.floats(); }
   uint8_t* pages() const { return pages_.data(); }
+  float* states() const { return states_.floats(); }
   // (outputs of the last step,) 0 where a row of logits holds NaN or infinity.
   const std::vector<uint8_t>& finite() const { return finite_; }
 
@@ -79,7 +82,7 @@ class Program {
   std::vector<int> chunks_;  // of each phase, in this step
   std::vector<Member> members_;
   size_t arena_stride_;
-  Region arena_, logits_, pages_, activations_, partials_;
+  Region arena_, logits_, pages_, states_, activations_, partials_;
   std::vector<uint8_t> finite_;
   Step step_;
   std::unique_ptr<Team> team_;  // last: its threads use everything above

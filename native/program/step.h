@@ -23,6 +23,7 @@ struct Batch {
   const int32_t* page_tables = nullptr;
   int page_table_width = 0;
   const int32_t* output_rows = nullptr;
+  const int32_t* state_slots = nullptr;  // (sequences,), if the plan has states
 };
 
 // Adjacent rows of one sequence: a tile, whose queries are attended together, or a run, whose keys
@@ -87,6 +88,8 @@ struct Step {
   int max_partials = 0;            // that fit, one a row and span
   uint8_t* pages = nullptr;
   size_t page_bytes = 0;
+  float* states = nullptr;
+  size_t state_floats = 0;         // of a slot
   uint8_t* activations = nullptr;  // prepared rows of the running Linear, shared
   uint8_t* finite = nullptr;       // (outputs,) set to 0 for a row of logits with NaN or infinity
 
@@ -102,6 +105,10 @@ struct Step {
   void reserve(int max_tokens);
   void lay_out(const Batch& next);
   const TileCut& cut(int window, int key_heads) const;
+  // What an operation whose state begins `offset` floats into a slot remembers of a sequence.
+  float* state(int sequence, size_t offset) const {
+    return states + size_t(batch.state_slots[sequence]) * state_floats + offset;
+  }
   int num_rows(Rows rows) const {
     return rows == Rows::kTokens ? batch.num_tokens : batch.num_outputs;
   }

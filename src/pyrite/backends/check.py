@@ -16,7 +16,9 @@ from pyrite.graph.plan import Plan
 Integers = NDArray[np.int32]
 
 
-def check_batch(batch: Batch, plan: Plan, *, num_pages: int, max_tokens: int) -> None:
+def check_batch(
+    batch: Batch, plan: Plan, *, num_pages: int, max_tokens: int, num_slots: int
+) -> None:
     """Raises BackendError. Costs a few passes over integers of the batch."""
     _check_sizes(batch, max_tokens)
     _check_range("token_ids", batch.token_ids, 0, plan.vocabulary)
@@ -25,6 +27,8 @@ def check_batch(batch: Batch, plan: Plan, *, num_pages: int, max_tokens: int) ->
     if (np.diff(batch.output_rows) <= 0).any():
         raise BackendError("output_rows do not ascend")
     _check_sequences(batch, num_pages)
+    if plan.has_state:
+        _check_slots(batch, num_slots)
 
 
 def check_page(runner: Runner, page: int, data: NDArray[np.uint8]) -> None:
@@ -33,6 +37,18 @@ def check_page(runner: Runner, page: int, data: NDArray[np.uint8]) -> None:
         raise BackendError(f"page {page}: must be from 0 to {runner.num_pages - 1}")
     if data.shape != (runner.page_bytes,) or data.dtype != np.uint8:
         raise BackendError(f"{data.dtype} {data.shape} for a page of {runner.page_bytes} bytes")
+
+
+def check_state(runner: Runner, slot: int, data: NDArray[np.uint8]) -> None:
+    """Raises BackendError unless the slot is there and `data` has its size."""
+    check_slot(runner, slot)
+    if data.shape != (runner.state_bytes,) or data.dtype != np.uint8:
+        raise BackendError(f"{data.dtype} {data.shape} for a state of {runner.state_bytes} bytes")
+
+
+def check_slot(runner: Runner, slot: int) -> None:
+    if not 0 <= slot < runner.num_slots:
+        raise BackendError(f"slot {slot}: must be from 0 to {runner.num_slots - 1}")
 
 
 def _check_sizes(batch: Batch, max_tokens: int) -> None:
@@ -66,3 +82,13 @@ def _check_sequences(batch: Batch, num_pages: int) -> None:
     columns = batch.positions // PAGE_TOKENS
     _check_range("positions' pages", columns, 0, batch.page_tables.shape[1])
     _check_range("page_tables", batch.page_tables[sequences, columns], 0, num_pages)
+
+
+def _check_slots(batch: Batch, num_slots: int) -> None:
+    """Each sequence has one, and no two the same."""
+    slots, num_sequences = batch.state_slots, len(batch.sequence_starts) - 1
+    if slots.shape != (num_sequences,):
+        raise BackendError(f"state_slots {slots.shape} for {num_sequences} sequences")
+    _check_range("state_slots", slots, 0, num_slots)
+    if len(np.unique(slots)) != num_sequences:
+        raise BackendError("two sequences of the batch have one state slot")

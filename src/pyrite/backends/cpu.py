@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from pyrite._native import program as native
 from pyrite.backends.base import Batch, Progress
-from pyrite.backends.check import check_page
-from pyrite.backends.lowering import Lowering, layer_offsets, matrix_names
+from pyrite.backends.check import check_page, check_slot, check_state
+from pyrite.backends.lowering import Lowering, layer_offsets, matrix_names, state_offsets
 from pyrite.backends.packing import PackedMatrix, packed_weights
 from pyrite.errors import BackendError, CapacityError
 from pyrite.formats.checkpoint import Tensor
@@ -31,6 +31,8 @@ class CpuRunner:
 
     def __init__(self, program: native.Program, num_pages: int, max_tokens: int) -> None:
         self.num_pages = num_pages
+        self.states = program.states()  # (num_slots, floats): of every operation that has one
+        self.num_slots = len(self.states)
         self.max_tokens = max_tokens
         self._program = program
         self._logits = program.logits()  # (max_tokens, vocabulary)
@@ -39,6 +41,10 @@ class CpuRunner:
     @property
     def page_bytes(self) -> int:
         return int(self.pages.shape[1])
+
+    @property
+    def state_bytes(self) -> int:
+        return int(self.states.shape[1]) * self.states.itemsize
 
     @property
     def isa(self) -> str:
@@ -54,6 +60,7 @@ class CpuRunner:
                 sequence_starts=batch.sequence_starts,
                 page_tables=batch.page_tables,
                 output_rows=batch.output_rows,
+                state_slots=batch.state_slots,
             )
         except (ValueError, RuntimeError) as error:
             raise BackendError(f"a batch cannot run: {error}") from error
@@ -73,6 +80,19 @@ class CpuRunner:
     def write_page(self, page: int, data: NDArray[np.uint8]) -> None:
         check_page(self, page, data)
         self.pages[page] = data
+
+    def copy_state(self, source: int, target: int) -> None:
+        check_slot(self, source)
+        check_slot(self, target)
+        self.states[target] = self.states[source]
+
+    def read_state(self, slot: int, out: NDArray[np.uint8]) -> None:
+        check_state(self, slot, out)
+        out[...] = self.states[slot].view(np.uint8)
+
+    def write_state(self, slot: int, data: NDArray[np.uint8]) -> None:
+        check_state(self, slot, data)
+        self.states[slot] = data.view(np.float32)
 
     def profile(self, on: bool) -> None:
         """Switches the timing of phases on or off, and sets it back to zero."""
@@ -121,10 +141,11 @@ class CpuBackend:
         num_threads: int,
         precision: str,
         kv_type: str = "f16",
+        num_slots: int = 1,
     ) -> CpuRunner:
         """Raises BackendError, CapacityError, UnsupportedError."""
         page_bytes = layer_offsets(plan, kv_type)[-1]
-        program = self._program(plan, num_pages, page_bytes, max_tokens, num_threads)
+        program = self._program(plan, num_pages, page_bytes, max_tokens, num_threads, num_slots)
         matrices = self._matrices(plan, weights, num_threads)
         Lowering(plan, program, matrices, weights, PLANES[precision], kv_type).lower()
         return CpuRunner(program, num_pages, max_tokens)
@@ -149,8 +170,15 @@ class CpuBackend:
         return self._packed
 
     def _program(
-        self, plan: Plan, num_pages: int, page_bytes: int, max_tokens: int, num_threads: int
+        self,
+        plan: Plan,
+        num_pages: int,
+        page_bytes: int,
+        max_tokens: int,
+        num_threads: int,
+        num_slots: int,
     ) -> native.Program:
+        state_floats = state_offsets(plan)[-1]
         try:
             return native.Program(
                 isa=os.environ.get("PYRITE_ISA", ""),
@@ -160,14 +188,18 @@ class CpuBackend:
                 result_width=plan.values[plan.result].width,
                 num_pages=num_pages,
                 page_bytes=page_bytes,
+                num_slots=num_slots,
+                state_floats=state_floats,
                 places=[sorted(node.cpus) for node in spread(num_threads, self.nodes)],
             )
         except ValueError as error:
             raise BackendError(str(error), hint="unset PYRITE_ISA to have one chosen") from error
         except MemoryError:
+            states = num_slots * state_floats * 4
             raise CapacityError(
-                f"{num_pages} pages of keys and values need {num_pages * page_bytes >> 20} MiB",
-                hint="ask for a smaller context or fewer pages",
+                f"{num_pages} pages of keys and values need {num_pages * page_bytes >> 20} MiB,"
+                f" {num_slots} states {states >> 20} MiB",
+                hint="ask for a smaller context, or fewer pages or states",
             ) from None
 
 

@@ -46,6 +46,9 @@ ACTIVATIONS: Mapping[Activation | None, native.Activation] = {
 KV_TYPES: Mapping[str, native.KvType] = {"f16": native.KvType.F16, "q8": native.KvType.Q8}
 
 
+STATE_ALIGNMENT = 16  # floats
+
+
 def matrix_names(plan: Plan) -> tuple[str, ...]:
     """Weights that are packed, each once, in the order of their first use."""
     names: dict[str, None] = {}
@@ -63,6 +66,15 @@ def layer_offsets(plan: Plan, kv_type: str) -> tuple[int, ...]:
         heads * native.head_block_bytes(width, KV_TYPES[kv_type])
         for heads, width in zip(plan.key_heads, plan.head_widths, strict=True)
     )
+    return tuple(accumulate(sizes, initial=0))
+
+
+def state_offsets(plan: Plan) -> tuple[int, ...]:
+    """Where each stateful operation's state begins in a slot, then the floats of a slot.
+
+    Each begins at a cache line.
+    """
+    sizes = (-(-floats // STATE_ALIGNMENT) * STATE_ALIGNMENT for floats in plan.states)
     return tuple(accumulate(sizes, initial=0))
 
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from pyrite.backends import meaning
 from pyrite.backends.base import PAGE_TOKENS, Batch
-from pyrite.backends.check import check_batch, check_page
+from pyrite.backends.check import check_batch, check_page, check_slot, check_state
 from pyrite.backends.weights import Floats, LazyWeights
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.ops import (
@@ -48,8 +48,10 @@ class ReferenceBackend:
         num_threads: int = 1,
         precision: str = "default",
         kv_type: str = "f16",
+        num_slots: int = 1,
     ) -> ReferenceRunner:
-        return ReferenceRunner(plan, LazyWeights(weights), num_pages, max_tokens, kv_type)
+        weights = LazyWeights(weights)
+        return ReferenceRunner(plan, weights, num_pages, max_tokens, kv_type, num_slots)
 
 
 class Pages:
@@ -88,18 +90,41 @@ class Pages:
 
 class ReferenceRunner:
     def __init__(
-        self, plan: Plan, weights: LazyWeights, num_pages: int, max_tokens: int, kv_type: str
+        self,
+        plan: Plan,
+        weights: LazyWeights,
+        num_pages: int,
+        max_tokens: int,
+        kv_type: str,
+        num_slots: int,
     ) -> None:
         self.plan = plan
         self.weights = weights
         self.num_pages = num_pages
         self.max_tokens = max_tokens
+        self.num_slots = num_slots
         self.arena = np.zeros((max_tokens, plan.arena_columns), np.float32)
         layers = zip(plan.key_heads, plan.head_widths, strict=True)
         self.pages = [Pages(num_pages, heads, width, kv_type) for heads, width in layers]
+        self.states = np.zeros((num_slots, sum(plan.states)), np.float32)
 
     def run(self, batch: Batch) -> Floats:
-        check_batch(batch, self.plan, num_pages=self.num_pages, max_tokens=self.max_tokens)
+        check_batch(
+            batch,
+            self.plan,
+            num_pages=self.num_pages,
+            max_tokens=self.max_tokens,
+            num_slots=self.num_slots,
+        )
+        before = self.states[batch.state_slots].copy() if self.plan.has_state else None
+        try:
+            return self._run(batch)
+        except BaseException:
+            if before is not None:
+                self.states[batch.state_slots] = before
+            raise
+
+    def _run(self, batch: Batch) -> Floats:
         step = _Step(self, batch)
         with np.errstate(over="ignore", invalid="ignore"):  # the engine looks at the logits
             for op in self.plan.ops:
@@ -124,6 +149,23 @@ class ReferenceRunner:
         for part in (part for layer in self.pages for part in layer.parts(page)):
             part[...] = data[start : start + len(part)]
             start += len(part)
+
+    @property
+    def state_bytes(self) -> int:
+        return sum(self.plan.states) * self.states.itemsize
+
+    def copy_state(self, source: int, target: int) -> None:
+        check_slot(self, source)
+        check_slot(self, target)
+        self.states[target] = self.states[source]
+
+    def read_state(self, slot: int, out: NDArray[np.uint8]) -> None:
+        check_state(self, slot, out)
+        out[...] = self.states[slot].view(np.uint8)
+
+    def write_state(self, slot: int, data: NDArray[np.uint8]) -> None:
+        check_state(self, slot, data)
+        self.states[slot] = data.view(np.float32)
 
 
 class _Step:

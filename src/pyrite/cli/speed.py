@@ -106,4 +106,5 @@ def batch(ids: NDArray[np.int32], step: Step, stream_pages: int) -> Batch:
         sequence_starts=ends,
         page_tables=pages.reshape(step.streams, stream_pages),
         output_rows=ends[1:] - 1,
+        state_slots=np.arange(step.streams, dtype=np.int32),
     )

@@ -38,6 +38,12 @@ class Plan:
     key_heads: tuple[int, ...]  # per layer
     head_widths: tuple[int, ...]  # per layer
     savings: Savings
+    states: tuple[int, ...] = ()  # floats of the state of each stateful operation, in order
+
+    @property
+    def has_state(self) -> bool:
+        """Whether a sequence has more to remember than keys and values."""
+        return bool(self.states)
 
     @property
     def window(self) -> int:
