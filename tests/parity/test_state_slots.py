@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from plans import make_model
-from steps import Part, make_batch
 
+from plans import make_model
 from pyrite.backends.base import Batch, Runner
 from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.errors import BackendError
+from steps import Part, make_batch
 
 STATES = (5, 40)  # floats, of operations that the plan does not have
 

@@ -50,8 +50,8 @@ class ReferenceBackend:
         kv_type: str = "f16",
         num_slots: int = 1,
     ) -> ReferenceRunner:
-        weights = LazyWeights(weights)
-        return ReferenceRunner(plan, weights, num_pages, max_tokens, kv_type, num_slots)
+        lazy = LazyWeights(weights)
+        return ReferenceRunner(plan, lazy, num_pages, max_tokens, kv_type, num_slots)
 
 
 class Pages:
