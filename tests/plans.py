@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.compile import compile_plan
-from pyrite.graph.ops import View
 from pyrite.graph.plan import Plan
+from pyrite.graph.values import View
 
 VOCABULARY = 64
 CONTEXT = 4096

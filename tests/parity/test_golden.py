@@ -17,7 +17,7 @@ from pyrite.errors import BackendError
 from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.compile import compile_plan
-from pyrite.graph.ops import Add, Embed, RmsNorm
+from pyrite.graph.ops import Add, Embed, Normalize
 from pyrite.models.registry import build_graph, read_config
 from steps import Part, make_batch, num_pages, sequence_logits
 
@@ -89,7 +89,7 @@ def test_hidden_states_of_llama(golden: Path, row: Row):
     graph = build_graph(read_config(checkpoint), GraphBuilder())
     embedded = [op.output for op in graph.ops if isinstance(op, Embed)]
     streams = [op.output for op in graph.ops if isinstance(op, Add)][1::2]
-    normed = [op.output for op in graph.ops if isinstance(op, RmsNorm)][-1:]
+    normed = [op.output for op in graph.ops if isinstance(op, Normalize)][-1:]
     for value, hidden in zip(embedded + streams + normed, expected["hidden_1"], strict=True):
         last = next(index for index, op in enumerate(graph.ops) if op.output == value)
         cut = replace(graph, ops=graph.ops[: last + 1], result=value)

@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.build import GraphBuilder
-from pyrite.graph.ops import Graph, Norm, Rope, View
+from pyrite.graph.ops import Graph
+from pyrite.graph.values import Norm, Rope, View
 
 WIDTH = 8  # of most values, so that any can follow any
 HEAD = 4

@@ -15,7 +15,7 @@ from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.errors import BackendError, UnsupportedError
 from pyrite.graph.fuse import PASSES
-from pyrite.graph.ops import Norm, Rope
+from pyrite.graph.values import Norm, Rope
 from pyrite.nodes import Node
 from steps import Part, make_batch, num_pages, sequence_logits
 

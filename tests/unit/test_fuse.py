@@ -16,8 +16,9 @@ from pyrite.graph.build import GraphBuilder
 from pyrite.graph.compile import compile_plan
 from pyrite.graph.eliminate import eliminate
 from pyrite.graph.fuse import PASSES, fuse
-from pyrite.graph.ops import Linear, Norm, View
+from pyrite.graph.ops import Linear
 from pyrite.graph.rewrite import weights
+from pyrite.graph.values import Norm, View
 from pyrite.models.registry import build_graph, build_plan, read_config
 from steps import Part, make_batch
 
@@ -28,8 +29,8 @@ CASES = {
     "llama_tied": {"Linear": 4, "Attention": 1},
     "qwen2": {"Linear": 4, "Attention": 1},
     "gemma": {"Linear": 4, "Attention": 1},
-    "gemma2": {"Linear": 4, "Attention": 1, "RmsNorm": 2},
-    "gemma3_text": {"Linear": 4, "Attention": 1, "RmsNorm": 2},
+    "gemma2": {"Linear": 4, "Attention": 1, "Normalize": 2},
+    "gemma3_text": {"Linear": 4, "Attention": 1, "Normalize": 2},
 }
 # Summation orders of a BLAS depend on the number of rows; logits are near 1.
 ROUNDING = 2e-5
@@ -136,7 +137,7 @@ def test_a_norm_with_another_reader_stays():
     x = builder.embed("table", 4, 8)
     normed = builder.norm(x, Norm("norm", 1e-5))
     graph = fuse(builder.finish(builder.add(builder.linear(normed, "w", 8), normed)))
-    assert [type(op).__name__ for op in graph.ops] == ["Embed", "RmsNorm", "Linear"]
+    assert [type(op).__name__ for op in graph.ops] == ["Embed", "Normalize", "Linear"]
     assert graph.ops[-1] == Linear(2, View(1, 0, 8), ("w",), (None,), residual=View(1, 0, 8))
 
 
@@ -155,7 +156,7 @@ def test_a_norm_with_a_residual_joins_no_attention():
     query = builder.add(builder.norm(x, Norm("norm", 1e-5), group=4), x)
     mixed = builder.attention(query, x, x, layer=0, head_width=4, scale=1.0)
     graph = fuse(fuse(builder.finish(builder.linear(mixed, "head", 4))))
-    assert [type(op).__name__ for op in graph.ops] == ["Embed", "RmsNorm", "Attention", "Linear"]
+    assert [type(op).__name__ for op in graph.ops] == ["Embed", "Normalize", "Attention", "Linear"]
 
 
 def test_a_config_without_passes_is_the_model_as_written(golden: Path):

@@ -11,8 +11,8 @@ import pytest
 
 from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats.checkpoint import Tensor, open_checkpoint
-from pyrite.graph.ops import Rope, RopeScaling
 from pyrite.graph.rope import inverse_frequencies
+from pyrite.graph.values import Rope, RopeScaling
 from pyrite.models.registry import build_plan, read_config
 
 

@@ -9,8 +9,8 @@ import pytest
 
 from pyrite.backends.meaning import rotate
 from pyrite.formats.checkpoint import open_checkpoint
-from pyrite.graph.ops import Rope, RopeScaling
 from pyrite.graph.rope import attention_factor, cos_sin, inverse_frequencies
+from pyrite.graph.values import Rope, RopeScaling
 from pyrite.models.fields import Fields
 from pyrite.models.hub_rope import read_ropes
 from pyrite.models.llama import LLAMA

@@ -17,23 +17,20 @@ from pyrite.backends.packing import PackedMatrix
 from pyrite.errors import UnsupportedError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.ops import (
-    Activation,
     Add,
     Attention,
     Embed,
     Gate,
     Linear,
-    Norm,
+    Normalize,
     Op,
-    RmsNorm,
-    Rope,
     Rotate,
     SelectRows,
     Softcap,
-    View,
 )
 from pyrite.graph.plan import Plan
 from pyrite.graph.rope import attention_factor, inverse_frequencies
+from pyrite.graph.values import Activation, Norm, Rope, View
 from pyrite.quant.dequant import dequantize
 
 ACTIVATIONS: Mapping[Activation | None, native.Activation] = {
@@ -97,13 +94,15 @@ class Lowering:
         self._offsets = layer_offsets(self.plan, self.kv_type)
         for index, op in enumerate(self.plan.ops):
             label = f"{index} {type(op).__name__}"
+            if type(op) not in LOWERED:
+                raise UnsupportedError(f"the CPU backend does not execute {type(op).__name__}")
             LOWERED[type(op)](self, label, op)
 
     def embed(self, label: str, op: Embed) -> None:
         table = self._matrix(op.weight)
         self.program.add_embed(label, table=table, scale=op.scale, out=self._output(op))
 
-    def rms_norm(self, label: str, op: RmsNorm) -> None:
+    def rms_norm(self, label: str, op: Normalize) -> None:
         self.program.add_norm(
             label,
             rows=self._rows(op),
@@ -218,7 +217,11 @@ class Lowering:
         return self._matrix_ids[name]
 
     def _norm(self, norm: Norm | None) -> tuple[int, float] | None:
-        return None if norm is None else (self._vector(norm.weight, norm.offset), norm.eps)
+        if norm is None:
+            return None
+        if norm.kind != "rms" or norm.weight is None or norm.is_wide:
+            raise UnsupportedError(f"the CPU backend does not execute {norm}")
+        return self._vector(norm.weight, norm.offset), norm.eps
 
     def _vector(self, name: str, offset: float = 0.0) -> int:
         key = (name, offset)
@@ -241,7 +244,7 @@ class Lowering:
 # A new operation is a row here, in graph.ops and in the reference backend.
 LOWERED: Mapping[type[Op], Callable[..., None]] = {
     Embed: Lowering.embed,
-    RmsNorm: Lowering.rms_norm,
+    Normalize: Lowering.rms_norm,
     Linear: Lowering.linear,
     Rotate: Lowering.rotate,
     Attention: Lowering.attention,

@@ -9,30 +9,43 @@ Keys and values are float32 too, but rounded where 8 bits are asked for.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.backends import meaning
+from pyrite.backends import meaning, mixture, recurrent
 from pyrite.backends.base import PAGE_TOKENS, Batch
 from pyrite.backends.check import check_batch, check_page, check_slot, check_state
 from pyrite.backends.weights import Floats, LazyWeights
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.ops import (
+    Activate,
     Add,
+    Affine,
     Attention,
+    Blend,
+    Concat,
     Embed,
+    EmbedPositions,
+    Experts,
     Gate,
+    HeadDot,
+    HeadLinear,
+    Lerp,
     Linear,
-    RmsNorm,
+    Normalize,
     Rotate,
+    Scale,
+    ScaleRows,
     SelectRows,
     Softcap,
-    View,
 )
 from pyrite.graph.plan import Plan
+from pyrite.graph.recurrence import Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
+from pyrite.graph.values import View
 
 
 class ReferenceBackend:
@@ -57,11 +70,13 @@ class ReferenceBackend:
 class Pages:
     """Keys and values of one layer: page_tables' numbers index the first axis."""
 
-    def __init__(self, num_pages: int, key_heads: int, head_width: int, kv_type: str) -> None:
+    def __init__(
+        self, num_pages: int, key_heads: int, head_width: int, value_width: int, kv_type: str
+    ) -> None:
         self.kv_type = kv_type
-        shape = (num_pages, PAGE_TOKENS, key_heads, head_width)
-        self.keys = np.zeros(shape, np.float32)
-        self.values = np.zeros(shape, np.float32)
+        shape = (num_pages, PAGE_TOKENS, key_heads)
+        self.keys = np.zeros((*shape, head_width), np.float32)
+        self.values = np.zeros((*shape, value_width), np.float32)
 
     def write(
         self, pages: NDArray[np.int32], slots: NDArray[np.int32], k: Floats, v: Floats
@@ -72,12 +87,15 @@ class Pages:
         self.values[pages, slots] = v
 
     def read(self, table: NDArray[np.int32], first: int, stop: int) -> tuple[Floats, Floats]:
-        """Positions first : stop of a sequence. 2 x (stop - first, key_heads, head_width)"""
+        """Positions first : stop of a sequence. 2 x (stop - first, key_heads, columns)"""
         first_page = first // PAGE_TOKENS
         pages = table[first_page : -(-stop // PAGE_TOKENS)]
         span = slice(first - first_page * PAGE_TOKENS, stop - first_page * PAGE_TOKENS)
-        rows = (-1, *self.keys.shape[2:])
-        return self.keys[pages].reshape(rows)[span], self.values[pages].reshape(rows)[span]
+        keys, values = self.keys[pages], self.values[pages]
+        return (
+            keys.reshape(-1, *keys.shape[2:])[span],
+            values.reshape(-1, *values.shape[2:])[span],
+        )
 
     def copy(self, source: int, target: int) -> None:
         self.keys[target] = self.keys[source]
@@ -104,8 +122,8 @@ class ReferenceRunner:
         self.max_tokens = max_tokens
         self.num_slots = num_slots
         self.arena = np.zeros((max_tokens, plan.arena_columns), np.float32)
-        layers = zip(plan.key_heads, plan.head_widths, strict=True)
-        self.pages = [Pages(num_pages, heads, width, kv_type) for heads, width in layers]
+        layers = zip(plan.key_heads, plan.head_widths, plan.value_widths, strict=True)
+        self.pages = [Pages(num_pages, *sizes, kv_type) for sizes in layers]
         self.states = np.zeros((num_slots, sum(plan.states)), np.float32)
 
     def run(self, batch: Batch) -> Floats:
@@ -176,6 +194,7 @@ class _Step:
         self.weights = runner.weights
         self.arena = runner.arena
         self.pages = runner.pages
+        self.states = runner.states
         self.batch = batch
         self.num_rows = {"tokens": batch.num_tokens, "outputs": len(batch.output_rows)}
         result = self.plan.values[self.plan.result]
@@ -196,11 +215,14 @@ class _Step:
     def embed(self, op: Embed) -> Floats:
         return self.weights.rows(op.weight, self.batch.token_ids) * np.float32(op.scale)
 
-    def rms_norm(self, op: RmsNorm) -> Floats:
+    def embed_positions(self, op: EmbedPositions) -> Floats:
+        return self.weights.rows(op.weight, self.batch.positions)
+
+    def normalize(self, op: Normalize) -> Floats:
         x = self.load(op.input)
         group = op.group or x.shape[1]
         groups = x.reshape(len(x), x.shape[1] // group, group)
-        output = meaning.rms_norm(groups, op.norm, self.weights).reshape(x.shape)
+        output = meaning.normalize(groups, op.norm, self.weights).reshape(x.shape)
         return output if op.residual is None else output + self.load(op.residual)
 
     def linear(self, op: Linear) -> Floats:
@@ -210,13 +232,96 @@ class _Step:
     def rotate(self, op: Rotate) -> Floats:
         x = self.load(op.input)
         split = x.reshape(len(x), x.shape[1] // op.head_width, op.head_width)
-        return meaning.rotate(split, op.rope, self.batch.positions).reshape(x.shape)
+        return meaning.rotate(split, op.rope, self.batch.positions, op.start).reshape(x.shape)
+
+    def head_linear(self, op: HeadLinear) -> Floats:
+        return meaning.head_linear(op, self.load(op.input), self.weights)
+
+    def experts(self, op: Experts) -> Floats:
+        return mixture.mix(op, self.load(op.input), self.load(op.scores), self.weights)
 
     def gate(self, op: Gate) -> Floats:
-        return meaning.activate(self.load(op.gate), op.activation) * self.load(op.up)
+        return meaning.gated(self.load(op.gate), self.load(op.up), op.activation)
 
     def add(self, op: Add) -> Floats:
         return self.load(op.left) + self.load(op.right)
+
+    def activate(self, op: Activate) -> Floats:
+        return meaning.activate(self.load(op.input), op.activation)
+
+    def scale(self, op: Scale) -> Floats:
+        return self.load(op.input) * np.float32(op.factor)
+
+    def affine(self, op: Affine) -> Floats:
+        x = self.load(op.input)
+        if op.weight is not None:
+            x = x * self.weights.values(op.weight)
+        return x if op.bias is None else x + self.weights.values(op.bias)
+
+    def scale_rows(self, op: ScaleRows) -> Floats:
+        return self.load(op.input) * meaning.activate(self.load(op.factor), op.activation)
+
+    def lerp(self, op: Lerp) -> Floats:
+        left = self.load(op.left)
+        return left + (self.load(op.right) - left) * self.weights.values(op.weight)
+
+    def blend(self, op: Blend) -> Floats:
+        left = self.load(op.left)
+        return left + (self.load(op.right) - left) * self.load(op.share)
+
+    def concat(self, op: Concat) -> Floats:
+        return np.concatenate([self.load(op.left), self.load(op.right)], axis=1)
+
+    def head_dot(self, op: HeadDot) -> Floats:
+        value = self.load(op.value)
+        heads = (len(value), -1, op.head_width)
+        products = self.load(op.left) * self.load(op.right) * self.weights.values(op.weight)
+        sums = products.reshape(heads).sum(axis=2, keepdims=True)
+        output: Floats = (sums * value.reshape(heads)).reshape(value.shape)
+        return output
+
+    def shift_tokens(self, op: ShiftTokens) -> Floats:
+        return self._by_sequence(op.state, recurrent.shift_tokens, op.input)
+
+    def short_conv(self, op: ShortConv) -> Floats:
+        def convolve(x: Floats, state: Floats) -> Floats:
+            return recurrent.short_conv(op, x, state, self.weights)
+
+        return self._by_sequence(op.state, convolve, op.input)
+
+    def scan(self, op: Scan) -> Floats:
+        def scan(x: Floats, step: Floats, b: Floats, c: Floats, state: Floats) -> Floats:
+            return recurrent.scan(op, x, step, b, c, state, self.weights)
+
+        return self._by_sequence(op.state, scan, op.input, op.step, op.b, op.c)
+
+    def wkv4(self, op: Wkv4) -> Floats:
+        def mix(key: Floats, value: Floats, state: Floats) -> Floats:
+            return recurrent.wkv4(op, key, value, state, self.weights)
+
+        return self._by_sequence(op.state, mix, op.key, op.value, fresh=recurrent.NOTHING_YET)
+
+    def wkv7(self, op: Wkv7) -> Floats:
+        views = (op.receptance, op.decay, op.key, op.value, op.removal, op.rate)
+        return self._by_sequence(op.state, partial(recurrent.wkv7, op), *views)
+
+    def _by_sequence(
+        self, state: int, run: Callable[..., Floats], *views: View, fresh: np.float32 | None = None
+    ) -> Floats:
+        """`run` on the rows of each sequence, with its state; `fresh`: of Wkv4's last third."""
+        inputs = [self.load(view) for view in views]
+        output = np.empty_like(inputs[0])
+        first, size = sum(self.plan.states[:state]), self.plan.states[state]
+        for (start, stop), slot in zip(
+            pairwise(self.batch.sequence_starts), self.batch.state_slots, strict=True
+        ):
+            held = self.states[slot, first : first + size]
+            if self.batch.positions[start] == 0:
+                held[:] = 0
+                if fresh is not None:
+                    held[2 * len(held) // 3 :] = fresh
+            output[start:stop] = run(*(x[start:stop] for x in inputs), held)
+        return output
 
     def softcap(self, op: Softcap) -> Floats:
         return meaning.softcap(self.load(op.input), op.cap)
@@ -231,7 +336,7 @@ class _Step:
         if op.rope is not None:
             query = meaning.rotate(query, op.rope, self.batch.positions)
             key = meaning.rotate(key, op.rope, self.batch.positions)
-        output = np.empty((len(query), op.heads * op.head_width), np.float32)
+        output = np.empty((len(query), op.heads * op.value_width), np.float32)
         ends = pairwise(self.batch.sequence_starts)
         for (start, stop), table in zip(ends, self.batch.page_tables, strict=True):
             rows = slice(start, stop)
@@ -255,17 +360,34 @@ class _Step:
         stop = int(positions[-1]) + 1
         keys, values = self.pages[op.layer].read(table, first, stop)
         visible = meaning.visible_positions(positions, first, stop, op.window)
-        return meaning.attend(op, query[rows], keys, values, visible)
+        sinks = None if op.sinks is None else self.weights.values(op.sinks)
+        return meaning.attend(op, query[rows], keys, values, visible, sinks)
 
 
 OPERATIONS: Mapping[type, Callable[[_Step, Any], Floats]] = {
     Embed: _Step.embed,
-    RmsNorm: _Step.rms_norm,
+    EmbedPositions: _Step.embed_positions,
+    Normalize: _Step.normalize,
     Linear: _Step.linear,
+    HeadLinear: _Step.head_linear,
+    Experts: _Step.experts,
     Rotate: _Step.rotate,
     Attention: _Step.attention,
     Gate: _Step.gate,
     Add: _Step.add,
+    Activate: _Step.activate,
+    Scale: _Step.scale,
+    Affine: _Step.affine,
+    ScaleRows: _Step.scale_rows,
+    Lerp: _Step.lerp,
+    Blend: _Step.blend,
+    Concat: _Step.concat,
+    HeadDot: _Step.head_dot,
+    ShiftTokens: _Step.shift_tokens,
+    ShortConv: _Step.short_conv,
+    Scan: _Step.scan,
+    Wkv4: _Step.wkv4,
+    Wkv7: _Step.wkv7,
     Softcap: _Step.softcap,
     SelectRows: _Step.select_rows,
 }

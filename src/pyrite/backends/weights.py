@@ -31,6 +31,12 @@ class LazyWeights:
             self.kept[name] = dequantize(tensor.data, tensor.type, tensor.shape)
         return self.kept[name]
 
+    def part(self, name: str, index: int) -> Floats:
+        """One matrix of a stack, or one row of a matrix."""
+        tensor = self.tensors[name]
+        data = tensor.data.reshape(tensor.shape[0], -1)[index]
+        return dequantize(data, tensor.type, tensor.shape[1:])
+
     def rows(self, name: str, indices: NDArray[np.int32]) -> Floats:
         """Some rows of a matrix. (indices, columns)"""
         tensor = self.tensors[name]

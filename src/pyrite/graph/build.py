@@ -7,24 +7,32 @@ from __future__ import annotations
 
 from pyrite.errors import TensorError
 from pyrite.graph.ops import (
-    Activation,
+    Activate,
     Add,
+    Affine,
     Attention,
+    Blend,
+    Concat,
     Embed,
+    EmbedPositions,
+    Experts,
     Gate,
     Graph,
+    HeadDot,
+    HeadLinear,
+    Lerp,
     Linear,
-    Norm,
+    Normalize,
     Op,
-    RmsNorm,
-    Rope,
     Rotate,
-    Rows,
+    Routing,
+    Scale,
+    ScaleRows,
     SelectRows,
     Softcap,
-    Value,
-    View,
 )
+from pyrite.graph.recurrence import Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
+from pyrite.graph.values import Activation, Norm, Rope, Rows, Value, View
 
 
 class GraphBuilder:
@@ -34,16 +42,24 @@ class GraphBuilder:
         self.values: list[Value] = []
         self.ops: list[Op] = []
         self.weights: dict[str, tuple[int, ...]] = {}  # name -> shape, as the graph needs it
+        self.num_states = 0
 
     def embed(self, weight: str, vocabulary: int, width: int, scale: float = 1.0) -> View:
         self._weight(weight, (vocabulary, width))
         output = self._value(width, "tokens")
         return self._append(Embed(output.value, weight, scale), output)
 
+    def embed_positions(self, weight: str, context_length: int, width: int) -> View:
+        self._weight(weight, (context_length, width))
+        output = self._value(width, "tokens")
+        return self._append(EmbedPositions(output.value, weight), output)
+
     def norm(self, x: View, norm: Norm, group: int = 0) -> View:
-        self._weight(norm.weight, (group or x.width,))
+        width = x.width if norm.is_wide or not group else group
+        self._vector(norm.weight, width)
+        self._vector(norm.bias, width)
         output = self._like(x)
-        return self._append(RmsNorm(output.value, x, norm, group), output)
+        return self._append(Normalize(output.value, x, norm, group), output)
 
     def linear(self, x: View, weight: str, width: int, bias: str | None = None) -> View:
         self._weight(weight, (width, x.width))
@@ -59,9 +75,43 @@ class GraphBuilder:
         output = self._value(width, self._rows(x))
         return self._append(Linear(output.value, x, (weight,), (None,)), output)
 
-    def rotate(self, x: View, head_width: int, rope: Rope) -> View:
+    def head_linear(
+        self, x: View, weight: str, *, heads: int, inputs: int, width: int, carried: int = 0
+    ) -> View:
+        """`inputs` and `width`: columns of a head that the product takes and gives."""
+        self._weight(weight, (heads, width, inputs))
+        output = self._value(heads * (width + carried), self._rows(x))
+        return self._append(HeadLinear(output.value, x, weight, heads, carried), output)
+
+    def experts(
+        self,
+        x: View,
+        scores: View,
+        routing: Routing,
+        names: tuple[str | None, str, str],
+        *,
+        feed_forward: int,
+        activation: Activation,
+        biases: tuple[str | None, str | None, str | None] = (None, None, None),
+    ) -> View:
+        """`names` and `biases` are those of gate, up and down."""
+        count, inner = scores.width, (scores.width, feed_forward)
+        gate, up, down = names
+        if gate is not None:
+            self._weight(gate, (*inner, x.width))
+        self._weight(up, (*inner, x.width))
+        self._weight(down, (count, x.width, feed_forward))
+        for name, shape in zip(biases, (inner, inner, (count, x.width)), strict=True):
+            if name is not None:
+                self._weight(name, shape)
+        self._vector(routing.bias, count)
         output = self._like(x)
-        return self._append(Rotate(output.value, x, head_width, rope), output)
+        op = Experts(output.value, x, scores, routing, gate, up, down, activation, *biases)
+        return self._append(op, output)
+
+    def rotate(self, x: View, head_width: int, rope: Rope, start: int = 0) -> View:
+        output = self._like(x)
+        return self._append(Rotate(output.value, x, head_width, rope, start), output)
 
     def attention(
         self,
@@ -74,20 +124,26 @@ class GraphBuilder:
         scale: float,
         window: int = 0,
         softcap: float = 0.0,
+        sinks: str | None = None,
     ) -> View:
-        output = self._like(query)
+        heads, key_heads = query.width // head_width, key.width // head_width
+        value_width = value.width // key_heads
+        self._vector(sinks, heads)
+        output = self._value(heads * value_width, "tokens")
         op = Attention(
             output.value,
             query,
             key,
             value,
             layer=layer,
-            heads=query.width // head_width,
-            key_heads=key.width // head_width,
+            heads=heads,
+            key_heads=key_heads,
             head_width=head_width,
+            value_width=value_width,
             scale=scale,
             window=window,
             softcap=softcap,
+            sinks=sinks,
         )
         return self._append(op, output)
 
@@ -98,6 +154,127 @@ class GraphBuilder:
     def add(self, left: View, right: View) -> View:
         output = self._like(left)
         return self._append(Add(output.value, left, right), output)
+
+    def activate(self, x: View, activation: Activation) -> View:
+        output = self._like(x)
+        return self._append(Activate(output.value, x, activation), output)
+
+    def scale(self, x: View, factor: float) -> View:
+        """`x` itself where the factor is 1."""
+        if factor == 1.0:
+            return x
+        output = self._like(x)
+        return self._append(Scale(output.value, x, factor), output)
+
+    def affine(self, x: View, weight: str | None, bias: str | None = None) -> View:
+        self._vector(weight, x.width)
+        self._vector(bias, x.width)
+        output = self._like(x)
+        return self._append(Affine(output.value, x, weight, bias), output)
+
+    def scale_rows(self, x: View, factor: View, activation: Activation = "identity") -> View:
+        output = self._like(x)
+        return self._append(ScaleRows(output.value, x, factor, activation), output)
+
+    def lerp(self, left: View, right: View, weight: str) -> View:
+        self._vector(weight, left.width)
+        output = self._like(left)
+        return self._append(Lerp(output.value, left, right, weight), output)
+
+    def blend(self, left: View, right: View, share: View) -> View:
+        output = self._like(left)
+        return self._append(Blend(output.value, left, right, share), output)
+
+    def concat(self, left: View, right: View) -> View:
+        output = self._value(left.width + right.width, self._rows(left))
+        return self._append(Concat(output.value, left, right), output)
+
+    def head_dot(self, left: View, right: View, value: View, weight: str, head_width: int) -> View:
+        self._vector(weight, left.width)
+        output = self._like(value)
+        op = HeadDot(output.value, left, right, value, weight, head_width)
+        return self._append(op, output)
+
+    def shift_tokens(self, x: View) -> View:
+        output = self._like(x)
+        return self._append(ShiftTokens(output.value, x, self._state()), output)
+
+    def short_conv(
+        self,
+        x: View,
+        weight: str,
+        kernel: int,
+        *,
+        bias: str | None = None,
+        activation: Activation = "identity",
+    ) -> View:
+        self._weight(weight, (x.width, kernel))
+        self._vector(bias, x.width)
+        output = self._like(x)
+        op = ShortConv(output.value, x, weight, bias, kernel, activation, self._state())
+        return self._append(op, output)
+
+    def scan(
+        self,
+        x: View,
+        step: View,
+        b: View,
+        c: View,
+        *,
+        a: str,
+        d: str,
+        step_bias: str | None = None,
+        groups: int = 1,
+        step_limits: tuple[float, float] = (0.0, float("inf")),
+    ) -> View:
+        """With a step for each column (Mamba) `a` has a column for each of the state's, and `d` is
+        a vector; with one a head (Mamba 2) both have one column."""
+        heads, state_width = step.width, b.width // groups
+        is_by_state = heads == x.width
+        self._weight(a, (heads, state_width if is_by_state else 1))
+        self._weight(d, (heads,) if is_by_state else (heads, 1))
+        self._vector(step_bias, heads)
+        output = self._like(x)
+        op = Scan(
+            output.value,
+            x,
+            step,
+            b,
+            c,
+            a,
+            d,
+            step_bias,
+            heads=heads,
+            head_width=x.width // heads,
+            state_width=state_width,
+            groups=groups,
+            is_by_state=is_by_state,
+            state=self._state(),
+            step_low=step_limits[0],
+            step_high=step_limits[1],
+        )
+        return self._append(op, output)
+
+    def wkv4(self, key: View, value: View, decay: str, first: str) -> View:
+        self._vector(decay, key.width)
+        self._vector(first, key.width)
+        output = self._like(value)
+        op = Wkv4(output.value, key, value, decay, first, self._state())
+        return self._append(op, output)
+
+    def wkv7(
+        self,
+        receptance: View,
+        decay: View,
+        key: View,
+        value: View,
+        removal: View,
+        rate: View,
+        head_width: int,
+    ) -> View:
+        output = self._like(value)
+        parts = (receptance, decay, key, value, removal, rate)
+        return self._append(Wkv7(output.value, *parts, head_width, self._state()), output)
 
     def softcap(self, x: View, cap: float) -> View:
         output = self._like(x)
@@ -123,6 +300,14 @@ class GraphBuilder:
     def _append(self, op: Op, output: View) -> View:
         self.ops.append(op)
         return output
+
+    def _state(self) -> int:
+        self.num_states += 1
+        return self.num_states - 1
+
+    def _vector(self, name: str | None, width: int) -> None:
+        if name is not None:
+            self._weight(name, (width,))
 
     def _weight(self, name: str, shape: tuple[int, ...]) -> None:
         if name in self.weights:

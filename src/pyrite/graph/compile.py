@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from pyrite.graph.fuse import PASSES
 from pyrite.graph.memory import place
-from pyrite.graph.ops import Attention, Graph
+from pyrite.graph.ops import STATEFUL, Attention, Graph
 from pyrite.graph.plan import Plan, Savings
 
 FLOAT_BYTES = 4
@@ -39,6 +39,8 @@ def compile_plan(
         num_layers=len(layers),
         key_heads=tuple(layer.key_heads for layer in layers),
         head_widths=tuple(layer.head_width for layer in layers),
+        value_widths=tuple(layer.value_width for layer in layers),
+        states=state_floats(graph),
         savings=Savings(
             ops_before=len(before.ops),
             ops_after=len(graph.ops),
@@ -54,6 +56,13 @@ def attention_layers(graph: Graph) -> tuple[Attention, ...]:
     assert all(left.layer < right.layer for left, right in pairwise(found)), "a layer twice"
     assert not found or found[-1].layer == len(found) - 1, "a layer is missing"
     return tuple(found)
+
+
+def state_floats(graph: Graph) -> tuple[int, ...]:
+    """By the number of the state; every stateful operation has one of its own."""
+    found = {op.state: op.state_floats for op in graph.ops if isinstance(op, STATEFUL)}
+    assert sorted(found) == list(range(len(found))), "a state is missing, or there twice"
+    return tuple(found[state] for state in range(len(found)))
 
 
 def _separate_bytes(graph: Graph) -> int:

@@ -1,14 +1,15 @@
 """Drops operations whose results nobody reads, and renumbers values in the order they are written.
 
-Attention is never dropped: it also writes keys and values that later steps read.
+Operations that remember are never dropped: later steps read what they write.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from pyrite.graph.ops import Attention, Graph, Op, View
+from pyrite.graph.ops import REMEMBERING, Graph, Op
 from pyrite.graph.rewrite import map_operands, operands
+from pyrite.graph.values import View
 
 
 def eliminate(graph: Graph) -> Graph:
@@ -18,7 +19,7 @@ def eliminate(graph: Graph) -> Graph:
 def _live(graph: Graph) -> tuple[Op, ...]:
     wanted, kept = {graph.result}, list[Op]()
     for op in reversed(graph.ops):
-        if op.output in wanted or isinstance(op, Attention):
+        if op.output in wanted or isinstance(op, REMEMBERING):
             wanted |= {view.value for view in operands(op)}
             kept.append(op)
     return tuple(reversed(kept))

@@ -13,21 +13,10 @@ from dataclasses import replace
 from typing import TypeGuard
 
 from pyrite.graph.eliminate import eliminate
-from pyrite.graph.ops import (
-    Add,
-    Attention,
-    Gate,
-    Graph,
-    Linear,
-    Op,
-    RmsNorm,
-    Rotate,
-    Softcap,
-    Value,
-    View,
-)
+from pyrite.graph.ops import Add, Attention, Gate, Graph, Linear, Normalize, Op, Rotate, Softcap
 from pyrite.graph.rewrite import Uses, rewritten
 from pyrite.graph.select import select_early
+from pyrite.graph.values import Value, View
 
 Changes = dict[int, Op | None]
 
@@ -92,14 +81,14 @@ def _concatenated(
 
 
 def join_norm(graph: Graph) -> Graph:
-    """Linear(RmsNorm(x)) -> Linear with a norm, where nothing else reads the normalised rows."""
+    """Linear(Normalize(x)) -> Linear with a norm, where nothing else reads the normalised rows."""
     uses, changes = Uses(graph), Changes()
     for index, op in enumerate(graph.ops):
         if not isinstance(op, Linear) or op.norm is not None:
             continue
         before = uses.sole(op.input)
         norm = None if before is None else graph.ops[before]
-        if before is None or not isinstance(norm, RmsNorm) or norm.group or norm.residual:
+        if before is None or not isinstance(norm, Normalize) or norm.group or norm.residual:
             continue
         changes[index] = replace(op, input=norm.input, norm=norm.norm)
         changes[before] = None
@@ -118,14 +107,15 @@ def join_rope(graph: Graph) -> Graph:
         query, key = graph.ops[parts[0]], graph.ops[parts[1]]
         if not isinstance(query, Rotate) or not isinstance(key, Rotate):
             continue
-        if query.rope == key.rope and query.head_width == key.head_width == op.head_width:
+        widths = {query.head_width, key.head_width, op.head_width}
+        if query.rope == key.rope and len(widths) == 1 and query.start == key.start == 0:
             changes[index] = replace(op, query=query.input, key=key.input, rope=query.rope)
             changes[parts[0]] = changes[parts[1]] = None
     return rewritten(graph, changes)
 
 
 def join_head_norms(graph: Graph) -> Graph:
-    """Attention(RmsNorm(q), RmsNorm(k), v), each by head -> Attention with query and key norms."""
+    """Attention of queries and keys normalised by head -> Attention with query and key norms."""
     uses, changes = Uses(graph), Changes()
     for index, op in enumerate(graph.ops):
         if not isinstance(op, Attention):
@@ -143,17 +133,24 @@ def join_head_norms(graph: Graph) -> Graph:
     return rewritten(graph, changes)
 
 
-def _head_norm(uses: Uses, op: Attention, side: View) -> tuple[RmsNorm | None, int]:
+def _head_norm(uses: Uses, op: Attention, side: View) -> tuple[Normalize | None, int]:
     """The norm by head that only `op` reads, and its index."""
     before = uses.sole(side)
     norm = None if before is None else uses.graph.ops[before]
-    if before is None or not isinstance(norm, RmsNorm) or norm.residual is not None:
+    if before is None or not isinstance(norm, Normalize) or norm.residual is not None:
         return None, -1
-    return (norm, before) if norm.group == op.head_width else (None, -1)
+    return (norm, before) if _is_by_head(norm, op.head_width) else (None, -1)
+
+
+def _is_by_head(op: Normalize, head_width: int) -> bool:
+    """Whether each head is normalised by its root mean square, all with one weight."""
+    norm = op.norm
+    is_rms = norm.kind == "rms" and norm.weight is not None and norm.bias is None
+    return is_rms and op.group == head_width and not norm.is_wide
 
 
 def join_residual(graph: Graph) -> Graph:
-    """x + Linear(y), x + RmsNorm(y) -> the same with a residual."""
+    """x + Linear(y), x + Normalize(y) -> the same with a residual."""
     uses, changes = Uses(graph), Changes()
     for index, op in enumerate(graph.ops):
         if not isinstance(op, Add):
@@ -169,10 +166,10 @@ def join_residual(graph: Graph) -> Graph:
     return rewritten(graph, changes)
 
 
-def _takes_residual(op: Op | None) -> TypeGuard[Linear | RmsNorm]:
+def _takes_residual(op: Op | None) -> TypeGuard[Linear | Normalize]:
     if isinstance(op, Linear):
         return op.residual is None and op.softcap == 0
-    return isinstance(op, RmsNorm) and op.residual is None
+    return isinstance(op, Normalize) and op.residual is None
 
 
 def join_softcap(graph: Graph) -> Graph:

@@ -18,8 +18,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from itertools import accumulate
 
-from pyrite.graph.ops import Add, Gate, Graph, Linear, Op, RmsNorm, Softcap, View
+from pyrite.graph.ops import (
+    Activate,
+    Add,
+    Affine,
+    Blend,
+    Gate,
+    Graph,
+    Lerp,
+    Linear,
+    Normalize,
+    Op,
+    Scale,
+    ScaleRows,
+    Softcap,
+)
 from pyrite.graph.rewrite import operands
+from pyrite.graph.values import View
 
 ALIGNMENT = 16  # columns: a cache line of float32
 OUTSIDE = -1  # the column of the result
@@ -68,13 +83,15 @@ def last_uses(graph: Graph) -> dict[int, int]:
 
 def elementwise(op: Op) -> tuple[View, ...]:
     """Operands that the op reads element by element (see the aliasing rule)."""
-    if isinstance(op, Add):
+    if isinstance(op, Add | Lerp):
         return (op.left, op.right)
     if isinstance(op, Gate):
         return (op.gate, op.up)
-    if isinstance(op, Softcap):
+    if isinstance(op, Blend):
+        return (op.left, op.right, op.share)
+    if isinstance(op, Activate | Affine | Scale | ScaleRows | Softcap):
         return (op.input,)
-    if isinstance(op, RmsNorm | Linear) and op.residual is not None:
+    if isinstance(op, Normalize | Linear) and op.residual is not None:
         return (op.residual,)
     return ()
 

@@ -1,79 +1,17 @@
 """The operation records: a model is a list of these, plain data, in the order they run.
 
-Every value is a float32 matrix (rows, width). A row is a token of the batch (`rows = "tokens"`)
-or, after `SelectRows`, a token whose logits are wanted (`rows = "outputs"`); any operation that
-does not look at positions may work on either. Records say what is computed, never how;
-`backends.reference` is their meaning in NumPy. A model builds the plain records; the fields marked
-"fused" stay at their defaults until a pass fills them.
+Records say what is computed, never how; `backends.reference` is their meaning in NumPy. A model
+builds the plain records; the fields marked "fused" stay at their defaults until a pass fills them.
+What they are made of is in `values`, those with a state in `recurrence`.
 """
 
 from __future__ import annotations
 
 from typing import Literal
 
+from pyrite.graph.recurrence import Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
+from pyrite.graph.values import Activation, Norm, Rope, Value, View
 from pyrite.records import dataclass
-
-Activation = Literal["silu", "gelu_tanh"]
-Rows = Literal["tokens", "outputs"]
-
-
-@dataclass(frozen=True, slots=True)
-class Value:
-    """A float32 matrix (rows, width), written by one operation. `id` is its index in the graph."""
-
-    id: int
-    width: int
-    rows: Rows = "tokens"
-
-
-@dataclass(frozen=True, slots=True)
-class View:
-    """Columns `start : start + width` of a value. A plain operand is a view of all its columns."""
-
-    value: int
-    start: int
-    width: int
-
-
-@dataclass(frozen=True, slots=True)
-class Norm:
-    """x / sqrt(mean(x^2) + eps) * (offset + weight): `offset` is 1 where files store weight - 1."""
-
-    weight: str
-    eps: float
-    offset: float = 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class RopeScaling:
-    """How long-context variants bend the frequencies; the fields are those of config.json.
-
-    "factors" divides frequency i by factors[i]: GGUF's `rope_freqs.weight`. `rope` computes them.
-    """
-
-    kind: Literal["linear", "llama3", "yarn", "factors"]
-    factor: float
-    original_context: int = 0
-    low_frequency_factor: float = 1.0  # llama3
-    high_frequency_factor: float = 4.0  # llama3
-    beta_fast: float = 32.0  # yarn
-    beta_slow: float = 1.0  # yarn
-    attention_factor: float = 1.0  # yarn: on cos and sin
-    truncate: bool = True  # yarn: the ramp starts and ends at whole columns
-    factors: tuple[float, ...] = ()  # (width / 2,) of "factors"
-
-
-@dataclass(frozen=True, slots=True)
-class Rope:
-    """Rotary positions on the first `width` columns of each head.
-
-    `layout`: "halves" turns columns (i, i + width/2) together, "pairs" (2i, 2i + 1).
-    """
-
-    theta: float
-    width: int
-    layout: Literal["halves", "pairs"]
-    scaling: RopeScaling | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,13 +24,21 @@ class Embed:
 
 
 @dataclass(frozen=True, slots=True)
-class RmsNorm:
+class EmbedPositions:
+    """output = table[position]: learned positions."""
+
+    output: int
+    weight: str
+
+
+@dataclass(frozen=True, slots=True)
+class Normalize:
     """Each row, or each run of `group` columns when that is not 0, is normalised by itself."""
 
     output: int
     input: View
     norm: Norm
-    group: int = 0  # columns; the norm's weight has this width
+    group: int = 0  # columns; the norm's weight has this width, unless it is wide
     residual: View | None = None  # fused: output = norm(input) + residual
 
 
@@ -116,13 +62,75 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
+class HeadLinear:
+    """Each head by a matrix of its own: `weight` is (heads, outputs, inputs).
+
+    A head of the input is `inputs` columns that are multiplied, then `carried` columns that follow
+    the product as they are.
+    """
+
+    output: int
+    input: View  # (rows, heads * (inputs + carried))
+    weight: str
+    heads: int
+    carried: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Routing:
+    """How a token's experts are chosen from its scores, one an expert, and weighed.
+
+    Shares are the softmax of the scores, or their sigmoid. `num_used` experts with the largest
+    shares (plus `bias`, where there is one) are taken, the first of equals. With `groups` > 1
+    experts lie in so many groups, and only those of the best `used_groups` are eligible: a group
+    counts as its largest, or by `group_score` "top2" as the sum of its two largest.
+
+    An expert's weight is its share (without bias), divided by the sum of the chosen ones' (plus
+    `eps`) when `is_normalized`, times `scale`.
+    """
+
+    num_used: int
+    shares: Literal["softmax", "sigmoid"] = "softmax"
+    bias: str | None = None  # (experts,)
+    is_normalized: bool = True
+    eps: float = 0.0
+    scale: float = 1.0
+    groups: int = 1
+    used_groups: int = 1
+    group_score: Literal["max", "top2"] = "max"
+
+
+@dataclass(frozen=True, slots=True)
+class Experts:
+    """Mixture of experts: the weighted sum of what the chosen experts give for a row.
+
+    Expert e gives down[e] (activation(gate[e] x + b) * (up[e] x + b)) + b, in the order of its
+    number; without `gate` it is down[e] activation(up[e] x + b) + b.
+    """
+
+    output: int
+    input: View
+    scores: View  # (rows, experts)
+    routing: Routing
+    gate: str | None  # (experts, feed_forward, width)
+    up: str
+    down: str  # (experts, width, feed_forward)
+    activation: Activation
+    gate_bias: str | None = None  # (experts, feed_forward)
+    up_bias: str | None = None
+    down_bias: str | None = None  # (experts, width)
+
+
+@dataclass(frozen=True, slots=True)
 class Rotate:
-    """Rotary positions applied to every head (`head_width` columns) of the input."""
+    """Rotary positions applied to every head (`head_width` columns) of the input, from column
+    `start` of the head on."""
 
     output: int
     input: View
     head_width: int
     rope: Rope
+    start: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +139,8 @@ class Attention:
 
     Head h reads key head h // (heads / key_heads). A token at position p sees positions
     max(0, p - window + 1) .. p, or 0 .. p when `window` is 0. Scores are scaled by `scale`, then
-    capped when `softcap` c > 0: c * tanh(score / c).
+    capped when `softcap` c > 0: c * tanh(score / c). A sink is one more score of the head, the
+    same for every token, that takes its share of the softmax and adds nothing.
 
     Fused: `query_norm` and `key_norm` per head, then `rope`, on query and key before anything else.
     """
@@ -139,14 +148,16 @@ class Attention:
     output: int
     query: View  # (tokens, heads * head_width)
     key: View  # (tokens, key_heads * head_width)
-    value: View  # (tokens, key_heads * head_width)
+    value: View  # (tokens, key_heads * value_width); may be columns of the key
     layer: int
     heads: int
     key_heads: int
-    head_width: int
+    head_width: int  # of queries and keys
+    value_width: int
     scale: float
     window: int = 0
     softcap: float = 0.0
+    sinks: str | None = None  # (heads,)
     query_norm: Norm | None = None
     key_norm: Norm | None = None
     rope: Rope | None = None
@@ -154,7 +165,11 @@ class Attention:
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """output = activation(gate) * up."""
+    """output = activation(gate) * up.
+
+    clamped_swiglu: with g = min(gate, limit) and u = up clipped to +-limit, g sigmoid(slope g)
+    (u + 1); limit and slope are SWIGLU_LIMIT and SWIGLU_SLOPE.
+    """
 
     output: int
     gate: View
@@ -167,6 +182,85 @@ class Add:
     output: int
     left: View
     right: View
+
+
+@dataclass(frozen=True, slots=True)
+class Activate:
+    """output = activation(input)."""
+
+    output: int
+    input: View
+    activation: Activation
+
+
+@dataclass(frozen=True, slots=True)
+class Scale:
+    """output = input * factor."""
+
+    output: int
+    input: View
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class Affine:
+    """output = input * weight + bias, by columns; either may be absent."""
+
+    output: int
+    input: View
+    weight: str | None
+    bias: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class ScaleRows:
+    """output = input * activation(factor), by rows: `factor` is one column."""
+
+    output: int
+    input: View
+    factor: View  # (rows, 1)
+    activation: Activation
+
+
+@dataclass(frozen=True, slots=True)
+class Lerp:
+    """output = left + (right - left) * weight, by columns."""
+
+    output: int
+    left: View
+    right: View
+    weight: str
+
+
+@dataclass(frozen=True, slots=True)
+class Blend:
+    """output = left + (right - left) * share."""
+
+    output: int
+    left: View
+    right: View
+    share: View
+
+
+@dataclass(frozen=True, slots=True)
+class Concat:
+    """output = the columns of left, then those of right."""
+
+    output: int
+    left: View
+    right: View
+
+
+@dataclass(frozen=True, slots=True)
+class HeadDot:
+    """By heads: output = sum(left * right * weight) * value, the sum over a head's columns."""
+
+    output: int
+    left: View
+    right: View
+    value: View
+    weight: str
+    head_width: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,8 +281,35 @@ class SelectRows:
 
 
 Op = (
-    Embed | RmsNorm | Linear | Rotate | Attention | Gate | Add | Softcap | SelectRows
+    Embed
+    | EmbedPositions
+    | Normalize
+    | Linear
+    | HeadLinear
+    | Experts
+    | Rotate
+    | Attention
+    | Gate
+    | Add
+    | Activate
+    | Scale
+    | Affine
+    | ScaleRows
+    | Lerp
+    | Blend
+    | Concat
+    | HeadDot
+    | ShiftTokens
+    | ShortConv
+    | Scan
+    | Wkv4
+    | Wkv7
+    | Softcap
+    | SelectRows
 )  # a new operation is a row here, in the reference backend, and in the CPU backend's lowering
+
+STATEFUL = (ShiftTokens, ShortConv, Scan, Wkv4, Wkv7)  # they keep a state, numbered by `state`
+REMEMBERING = (Attention, *STATEFUL)  # what they write is read in later steps
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from pyrite.graph.ops import Attention, Op, Value
+from pyrite.graph.ops import Attention, Op
+from pyrite.graph.values import Value
 from pyrite.records import dataclass
 
 
@@ -34,9 +35,10 @@ class Plan:
     arena_columns: int
     vocabulary: int
     context_length: int
-    num_layers: int
+    num_layers: int  # that have keys and values
     key_heads: tuple[int, ...]  # per layer
-    head_widths: tuple[int, ...]  # per layer
+    head_widths: tuple[int, ...]  # per layer: of keys
+    value_widths: tuple[int, ...]  # per layer: of values
     savings: Savings
     states: tuple[int, ...] = ()  # floats of the state of each stateful operation, in order
 

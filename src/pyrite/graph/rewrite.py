@@ -10,11 +10,23 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields, replace
 from typing import get_args
 
-from pyrite.graph.ops import Graph, Norm, Op, Value, View
+from pyrite.graph.ops import Graph, Op, Routing
+from pyrite.graph.values import Norm, Value, View
 
 # Names of the fields that hold a View, or a View or nothing.
 OPERAND_FIELDS: Mapping[type, tuple[str, ...]] = {
     kind: tuple(field.name for field in fields(kind) if str(field.type).startswith("View"))
+    for kind in get_args(Op)
+}
+
+# Names of the fields that may name a tensor, or several, or hold a record that does.
+WEIGHT_FIELDS: Mapping[type, tuple[str, ...]] = {
+    kind: tuple(
+        field.name
+        for field in fields(kind)
+        if field.name in ("weights", "biases", "norm", "query_norm", "key_norm", "routing")
+        or str(field.type) in ("str", "str | None")
+    )
     for kind in get_args(Op)
 }
 
@@ -34,16 +46,19 @@ def map_operands(op: Op, change: Callable[[View], View]) -> Op:
 
 def weights(op: Op) -> tuple[str, ...]:
     """Names of every tensor that the operation reads, in the order of its fields."""
-    names: list[str] = []
-    for field in fields(op):
-        item = getattr(op, field.name)
-        if isinstance(item, Norm):
-            names.append(item.weight)
-        elif field.name == "weight":
-            names.append(item)
-        elif field.name in ("weights", "biases"):
-            names += [name for name in item if name is not None]
-    return tuple(names)
+    found = (getattr(op, name) for name in WEIGHT_FIELDS[type(op)])
+    return tuple(name for item in found for name in _names(item) if name is not None)
+
+
+def _names(item: object) -> tuple[str | None, ...]:
+    if isinstance(item, Norm):
+        return item.weight, item.bias
+    if isinstance(item, Routing):
+        return (item.bias,)
+    if isinstance(item, tuple):
+        return item
+    assert item is None or isinstance(item, str), item
+    return (item,)
 
 
 def is_whole(graph: Graph, view: View) -> bool:

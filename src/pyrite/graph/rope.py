@@ -15,7 +15,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.graph.ops import Rope, RopeScaling
+from pyrite.graph.values import Rope, RopeScaling
 
 Frequencies = NDArray[np.float64]
 CosSin = tuple[NDArray[np.float32], NDArray[np.float32]]

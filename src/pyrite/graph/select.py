@@ -1,18 +1,20 @@
 """A pass: keeps only the rows whose logits are wanted as early as no token needs the others.
 
-A model selects rows just before its last norm. Everything after the last attention works on each
-row by itself, so the selection moves up to there: a prompt's last feed-forward block is computed
-for one row, and not at all for a chunk whose logits nobody wants.
+A model selects rows just before its last norm. Everything after the last operation that remembers
+works on each row by itself, so the selection moves up to there: a prompt's last feed-forward block
+is computed for one row, and not at all for a chunk whose logits nobody wants.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from pyrite.graph.ops import Attention, Embed, Graph, Op, Rotate, SelectRows, Value, View
+from pyrite.graph.ops import REMEMBERING, Embed, EmbedPositions, Graph, Op, Rotate, SelectRows
 from pyrite.graph.rewrite import map_operands, operands
+from pyrite.graph.values import Value, View
 
-NEEDS_POSITIONS = (Embed, Rotate, Attention)  # these work on tokens, never on outputs
+# These work on tokens, never on outputs.
+NEEDS_POSITIONS = (Embed, EmbedPositions, Rotate, *REMEMBERING)
 
 
 def select_early(graph: Graph) -> Graph:

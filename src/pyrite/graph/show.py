@@ -12,22 +12,32 @@ from itertools import groupby
 from typing import Any
 
 from pyrite.graph.ops import (
+    Activate,
     Add,
+    Affine,
     Attention,
+    Blend,
+    Concat,
     Embed,
+    EmbedPositions,
+    Experts,
     Gate,
+    HeadDot,
+    HeadLinear,
+    Lerp,
     Linear,
-    Norm,
+    Normalize,
     Op,
-    RmsNorm,
-    Rope,
     Rotate,
+    Scale,
+    ScaleRows,
     SelectRows,
     Softcap,
-    View,
 )
 from pyrite.graph.plan import Plan
+from pyrite.graph.recurrence import Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
 from pyrite.graph.rewrite import weights
+from pyrite.graph.values import Norm, Rope, View
 
 LAYER = re.compile(r"\bblk\.(\d+)\.")
 
@@ -121,14 +131,18 @@ def _residual(plan: Plan, view: View | None) -> str:
 
 
 def _normed(inner: str, norm: Norm | None) -> str:
-    return inner if norm is None else f"norm({inner}, {norm.weight})"
+    if norm is None:
+        return inner
+    kind = "norm" if norm.kind == "rms" else f"{norm.kind} norm"
+    named = "".join(f", {name}" for name in (norm.weight, norm.bias) if name)
+    return f"{kind}({inner}{named})"
 
 
 def _embed(plan: Plan, op: Embed) -> str:
     return op.weight if op.scale == 1 else f"{op.weight} * {op.scale:.6g}"
 
 
-def _rms_norm(plan: Plan, op: RmsNorm) -> str:
+def _normalize(plan: Plan, op: Normalize) -> str:
     group = f" by {op.group} columns" if op.group else ""
     return _normed(_view(plan, op.input), op.norm) + group + _residual(plan, op.residual)
 
@@ -165,6 +179,8 @@ def _attention(plan: Plan, op: Attention) -> str:
     ]
     parts += [f"window {op.window}"] if op.window else []
     parts += [f"softcap {op.softcap:g}"] if op.softcap else []
+    parts += [f"values of {op.value_width}"] if op.value_width != op.head_width else []
+    parts += [f"sinks {op.sinks}"] if op.sinks else []
     parts += [_rope(op.rope)] if op.rope else []
     return ", ".join(parts)
 
@@ -181,18 +197,108 @@ def _softcap(plan: Plan, op: Softcap) -> str:
     return f"{_view(plan, op.input)}, cap {op.cap:g}"
 
 
+def _embed_positions(plan: Plan, op: EmbedPositions) -> str:
+    return op.weight
+
+
+def _head_linear(plan: Plan, op: HeadLinear) -> str:
+    carried = f", {op.carried} columns carried" if op.carried else ""
+    return f"{_view(plan, op.input)} @ {op.weight} by {op.heads} heads{carried}"
+
+
+def _experts(plan: Plan, op: Experts) -> str:
+    routing = op.routing
+    inner = f"{op.up})" if op.gate is None else f"{op.gate}) * {op.up}"
+    return (
+        f"{_view(plan, op.input)} @ {op.activation}({inner} @ {op.down},"
+        f" {routing.num_used} of {op.scores.width} by {routing.shares} {_view(plan, op.scores)}"
+    )
+
+
+def _activate(plan: Plan, op: Activate) -> str:
+    return f"{op.activation}({_view(plan, op.input)})"
+
+
+def _scale(plan: Plan, op: Scale) -> str:
+    return f"{_view(plan, op.input)} * {op.factor:.6g}"
+
+
+def _affine(plan: Plan, op: Affine) -> str:
+    weight = f" * {op.weight}" if op.weight else ""
+    return f"{_view(plan, op.input)}{weight}" + (f" + {op.bias}" if op.bias else "")
+
+
+def _scale_rows(plan: Plan, op: ScaleRows) -> str:
+    return f"{_view(plan, op.input)} * {op.activation}({_view(plan, op.factor)})"
+
+
+def _lerp(plan: Plan, op: Lerp) -> str:
+    return f"{_view(plan, op.left)} to {_view(plan, op.right)} by {op.weight}"
+
+
+def _blend(plan: Plan, op: Blend) -> str:
+    return f"{_view(plan, op.left)} to {_view(plan, op.right)} by {_view(plan, op.share)}"
+
+
+def _concat(plan: Plan, op: Concat) -> str:
+    return f"{_view(plan, op.left)}, {_view(plan, op.right)}"
+
+
+def _head_dot(plan: Plan, op: HeadDot) -> str:
+    left, right = _view(plan, op.left), _view(plan, op.right)
+    return f"({left} . {right} * {op.weight}) * {_view(plan, op.value)}, heads of {op.head_width}"
+
+
+def _shift_tokens(plan: Plan, op: ShiftTokens) -> str:
+    return f"{_view(plan, op.input)} of the token before"
+
+
+def _short_conv(plan: Plan, op: ShortConv) -> str:
+    return f"{op.activation}({_view(plan, op.input)} * {op.weight}), {op.kernel} taps"
+
+
+def _scan(plan: Plan, op: Scan) -> str:
+    views = " ".join(_view(plan, view) for view in (op.input, op.step, op.b, op.c))
+    return f"{views}, {op.heads} heads of {op.head_width} by {op.state_width}, {op.groups} groups"
+
+
+def _wkv4(plan: Plan, op: Wkv4) -> str:
+    return f"key {_view(plan, op.key)} value {_view(plan, op.value)}"
+
+
+def _wkv7(plan: Plan, op: Wkv7) -> str:
+    views = (op.receptance, op.decay, op.key, op.value, op.removal, op.rate)
+    return " ".join(_view(plan, view) for view in views) + f", heads of {op.head_width}"
+
+
 def _select_rows(plan: Plan, op: SelectRows) -> str:
     return _view(plan, op.input)
 
 
 DETAILS: Mapping[type, tuple[str, Callable[[Plan, Any], str]]] = {
     Embed: ("embed", _embed),
-    RmsNorm: ("norm", _rms_norm),
+    EmbedPositions: ("embed", _embed_positions),
+    Normalize: ("norm", _normalize),
     Linear: ("linear", _linear),
+    HeadLinear: ("linear", _head_linear),
+    Experts: ("experts", _experts),
     Rotate: ("rotate", _rotate),
     Attention: ("attention", _attention),
     Gate: ("gate", _gate),
     Add: ("add", _add),
+    Activate: ("activate", _activate),
+    Scale: ("scale", _scale),
+    Affine: ("affine", _affine),
+    ScaleRows: ("scale", _scale_rows),
+    Lerp: ("lerp", _lerp),
+    Blend: ("blend", _blend),
+    Concat: ("concat", _concat),
+    HeadDot: ("dot", _head_dot),
+    ShiftTokens: ("shift", _shift_tokens),
+    ShortConv: ("conv", _short_conv),
+    Scan: ("scan", _scan),
+    Wkv4: ("wkv", _wkv4),
+    Wkv7: ("wkv", _wkv7),
     Softcap: ("softcap", _softcap),
     SelectRows: ("select", _select_rows),
 }

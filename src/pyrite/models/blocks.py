@@ -7,7 +7,7 @@ GGUF's, whatever the file calls them.
 from __future__ import annotations
 
 from pyrite.graph.build import GraphBuilder
-from pyrite.graph.ops import Norm, View
+from pyrite.graph.values import Norm, View
 from pyrite.models.config import ModelConfig
 
 

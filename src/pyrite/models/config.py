@@ -10,7 +10,7 @@ from typing import Literal
 
 from pyrite.errors import FormatError
 from pyrite.graph.build import GraphBuilder
-from pyrite.graph.ops import Activation, Rope, View
+from pyrite.graph.values import Activation, Rope, View
 from pyrite.records import dataclass
 
 MAX_LAYERS = 1024

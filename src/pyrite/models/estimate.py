@@ -33,15 +33,15 @@ class MemoryEstimate:
 
 def kv_bytes_per_token(plan: Plan, kv_type: str = "f16") -> int:
     """Keys and values of one token in all layers."""
-    layers = zip(plan.key_heads, plan.head_widths, strict=True)
-    return sum(heads * head_bytes(width, kv_type) for heads, width in layers)
+    layers = zip(plan.key_heads, plan.head_widths, plan.value_widths, strict=True)
+    return sum(heads * head_bytes(key, value, kv_type) for heads, key, value in layers)
 
 
-def head_bytes(width: int, kv_type: str) -> int:
+def head_bytes(key_width: int, value_width: int, kv_type: str) -> int:
     """Key and value of one head of one token."""
     if kv_type == "f16":
-        return 2 * width * HALF_BYTES
-    return 2 * width + FLOAT_BYTES * (-(-width // KEY_GROUP) + 1)
+        return (key_width + value_width) * HALF_BYTES
+    return key_width + value_width + FLOAT_BYTES * (-(-key_width // KEY_GROUP) + 1)
 
 
 def estimate_memory(

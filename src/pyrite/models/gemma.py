@@ -12,7 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pyrite.graph.build import GraphBuilder
-from pyrite.graph.ops import View
+from pyrite.graph.values import View
 from pyrite.models import blocks, llama
 from pyrite.models.config import Family, ModelConfig
 

@@ -9,7 +9,7 @@ import math
 
 from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint
-from pyrite.graph.ops import Rope, RopeScaling
+from pyrite.graph.values import Rope, RopeScaling
 from pyrite.models import config as limits
 from pyrite.models.config import Family, LayerConfig, ModelConfig
 from pyrite.models.fields import MISSING, Fields

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint
-from pyrite.graph.ops import Activation
+from pyrite.graph.values import Activation
 from pyrite.models import config as limits
 from pyrite.models.config import Family, LayerConfig, ModelConfig
 from pyrite.models.fields import MISSING, Fields

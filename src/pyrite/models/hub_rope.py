@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 
 from pyrite.errors import FormatError, UnsupportedError
-from pyrite.graph.ops import Rope, RopeScaling
+from pyrite.graph.values import Rope, RopeScaling
 from pyrite.models import config as limits
 from pyrite.models.config import Family
 from pyrite.models.fields import Fields

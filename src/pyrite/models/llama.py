@@ -6,7 +6,7 @@ Source: arXiv 2302.13971 and 2407.21783.
 from __future__ import annotations
 
 from pyrite.graph.build import GraphBuilder
-from pyrite.graph.ops import View
+from pyrite.graph.values import View
 from pyrite.models import blocks
 from pyrite.models.config import Family, ModelConfig
 
