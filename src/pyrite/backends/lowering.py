@@ -227,7 +227,9 @@ class Lowering:
         key = (name, offset)
         if key not in self._vector_ids:
             tensor = self.weights[name]
-            values = dequantize(tensor.data, tensor.type, (tensor.shape[-1],)) + np.float32(offset)
+            values = dequantize(tensor.read(), tensor.type, tensor.shape).reshape(-1) + np.float32(
+                offset
+            )
             self._vector_ids[key] = self.program.add_vector(values)
         return self._vector_ids[key]
 

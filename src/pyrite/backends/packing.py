@@ -111,7 +111,8 @@ def fingerprint(tensors: Sequence[Tensor], files: Sequence[Path] = ()) -> bytes:
     for status in (path.stat() for path in files):
         digest.update(repr((status.st_size, status.st_mtime_ns)).encode())
     for tensor in tensors:
-        digest.update(repr((tensor.name, tensor.type, tensor.shape, len(tensor.data))).encode())
+        told = (tensor.name, tensor.type, tensor.shape, len(tensor.data), tensor.recipe)
+        digest.update(repr(told).encode())
         digest.update(tensor.data[:SAMPLE_BYTES].tobytes())
         digest.update(tensor.data[-SAMPLE_BYTES:].tobytes())
     drop_pages([tensor.data for tensor in tensors])
@@ -236,7 +237,11 @@ def _submit(
 def _pack(tensor: Tensor, first_panel: int, num_panels: int, out: Bytes) -> None:
     """`out` may be longer than what is packed."""
     panels = out[: num_panels * _panel_bytes(tensor)]
-    kernels.pack_panels(tensor.type, *_matrix(tensor), tensor.data, first_panel, num_panels, panels)
+    rows, columns = _matrix(tensor)
+    first = first_panel * PANEL_ROWS
+    count = min(num_panels * PANEL_ROWS, rows - first)
+    data = tensor.read(first, count)
+    kernels.pack_panels(tensor.type, count, columns, data, 0, num_panels, panels)
 
 
 def _matrix(tensor: Tensor) -> tuple[int, int]:

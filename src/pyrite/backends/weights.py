@@ -28,19 +28,20 @@ class LazyWeights:
         """All of the tensor, in its shape."""
         if name not in self.kept:
             tensor = self.tensors[name]
-            self.kept[name] = dequantize(tensor.data, tensor.type, tensor.shape)
+            self.kept[name] = dequantize(tensor.read(), tensor.type, tensor.shape)
         return self.kept[name]
 
     def part(self, name: str, index: int) -> Floats:
         """One matrix of a stack, or one row of a matrix."""
         tensor = self.tensors[name]
-        data = tensor.data.reshape(tensor.shape[0], -1)[index]
+        count = tensor.num_rows // tensor.shape[0] if len(tensor.shape) > 1 else 1
+        data = tensor.read(index * count, count)
         return dequantize(data, tensor.type, tensor.shape[1:])
 
     def rows(self, name: str, indices: NDArray[np.int32]) -> Floats:
         """Some rows of a matrix. (indices, columns)"""
         tensor = self.tensors[name]
-        packed = tensor.data.reshape(tensor.shape[0], -1)[indices]
+        packed = tensor.read().reshape(tensor.shape[0], -1)[indices]
         return dequantize(packed.reshape(-1), tensor.type, (len(indices), tensor.shape[1]))
 
     def project(self, name: str, x: Floats) -> Floats:

@@ -26,7 +26,7 @@ def describe_memory(checkpoint: Checkpoint, settings: Settings) -> dict[str, Any
     room = find_room(plan, checkpoint.tensors, settings, available)
     page_bytes = {kind: layer_offsets(plan, kind)[-1] for kind in KV_TYPES}
     return {
-        "weights": sum(tensor.data.nbytes for tensor in checkpoint.tensors.values()),
+        "weights": sum(tensor.num_bytes for tensor in checkpoint.tensors.values()),
         "packed": packed_bytes([checkpoint.tensors[name] for name in matrix_names(plan)]),
         "key_value_bytes": {kind: found / PAGE_TOKENS for kind, found in page_bytes.items()},
         "activation_columns": plan.arena_columns,

@@ -164,7 +164,7 @@ def finite(tensor: Tensor) -> bool:
     """Looks at some rows at a time: a tensor as float32 may be large."""
     rows = tensor.shape[0] if len(tensor.shape) > 1 else 1
     columns = tensor.shape[-1]
-    data = tensor.data.reshape(rows, -1)  # (rows, bytes of a row)
+    data = tensor.read().reshape(rows, -1)  # (rows, bytes of a row)
     parts = (data[start : start + ROWS_AT_ONCE] for start in range(0, rows, ROWS_AT_ONCE))
     return all(
         bool(np.isfinite(dequantize(part.reshape(-1), tensor.type, (len(part), columns))).all())

@@ -88,7 +88,7 @@ def types_of(checkpoint: Checkpoint) -> dict[str, dict[str, int]]:
     counts = Counter(tensor.type for tensor in tensors)
     num_bytes: Counter[str] = Counter()
     for tensor in tensors:
-        num_bytes[tensor.type] += tensor.data.nbytes
+        num_bytes[tensor.type] += tensor.num_bytes
     return {
         name: {"tensors": number, "bytes": num_bytes[name]}
         for name, number in sorted(counts.items(), key=lambda item: -num_bytes[item[0]])

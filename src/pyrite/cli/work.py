@@ -126,7 +126,7 @@ def work_of(plan: Plan, checkpoint: Checkpoint, precision: str, kv_type: str) ->
             for name in op.weights:
                 tensor = checkpoint.tensors[name]
                 total = matrices.setdefault((tensor.type, planes, wanted), [0, 0])
-                total[0] += tensor.data.nbytes
+                total[0] += tensor.num_bytes
                 total[1] += tensor.shape[0] * tensor.shape[1]
     return Work(
         tuple(Matrices(*key, *total) for key, total in matrices.items()),

@@ -1,13 +1,14 @@
 """An opened model: where its tensors lie, its metadata, its tokenizer's data, its chat template.
 
-Both readers (`gguf`, `safetensors`) give this one value. Tensor names are GGUF's, as in
-`blk.0.attn_q.weight`, whatever the file calls them. Nothing here knows what an architecture does
-with its tensors.
+Both readers (`gguf`, `safetensors`) give this one value, with the names and keys that the file has.
+`models.hub` makes of a folder's what a GGUF file of the same model holds. Nothing here knows what
+an architecture does with its tensors.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import math
+from collections.abc import Callable, Mapping
 from dataclasses import field
 from pathlib import Path
 from typing import Any, Literal
@@ -16,20 +17,48 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyrite.errors import FormatError, ModelNotFoundError
+from pyrite.quant.formats import bytes_per_row
 from pyrite.records import dataclass
+
+Maker = Callable[[int, int], NDArray[np.uint8]]  # first row and number of rows -> their bytes
 
 
 @dataclass(frozen=True, slots=True)
 class Tensor:
-    """`shape` is row-major: (rows, columns) of a matrix whose rows give outputs, or (width,).
+    """`shape` is row-major: (rows, columns) of a matrix whose rows give outputs, (width,), or
+    (count, rows, columns) of a stack of matrices.
 
-    `data` is a read-only view of the mapped file, `rows * bytes_per_row(type, columns)` bytes.
+    `data` is a read-only view of the mapped file, `num_rows * bytes_per_row(type, columns)` bytes.
+    A derived tensor (`formats.derived`) is made of other bytes when it is read: `data` are then
+    those it is made of, or some of them, and `recipe` says how.
     """
 
     name: str
-    type: str  # "F32", "Q4_K", ...: a name of pyrite.quant.formats.FORMATS
+    type: str  # "F32", "Q4_K", ...: a name of pyrite.quant.formats.FORMATS where it is executed
     shape: tuple[int, ...]
     data: NDArray[np.uint8]  # (bytes,)
+    make: Maker | None = None
+    recipe: str = ""
+
+    @property
+    def num_rows(self) -> int:
+        """Runs of `shape[-1]` values: one of a vector."""
+        return math.prod(self.shape[:-1])
+
+    @property
+    def num_bytes(self) -> int:
+        if self.make is None:
+            return self.data.nbytes
+        return self.num_rows * bytes_per_row(self.type, self.shape[-1])
+
+    def read(self, first: int = 0, count: int | None = None) -> NDArray[np.uint8]:
+        """The bytes of `count` rows from `first` on; of all that follow by default. Read-only."""
+        count = self.num_rows - first if count is None else count
+        assert 0 <= first <= first + count <= self.num_rows, (self.name, first, count)
+        if self.make is not None:
+            return self.make(first, count)
+        size = len(self.data) // self.num_rows
+        return self.data[first * size : (first + count) * size]
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def estimate_memory(
     """`kv_tokens`: tokens whose keys and values are kept; the other two are of one batch."""
     arena = max_tokens * plan.arena_columns * FLOAT_BYTES
     return MemoryEstimate(
-        weights=sum(tensor.data.nbytes for tensor in weights.values()),
+        weights=sum(tensor.num_bytes for tensor in weights.values()),
         keys_and_values=kv_tokens * kv_bytes_per_token(plan, kv_type),
         activations=arena + max_outputs * plan.vocabulary * FLOAT_BYTES,
     )

@@ -154,7 +154,7 @@ def _factors(checkpoint: Checkpoint, width: int) -> RopeScaling | None:
         raise FormatError(
             f"{FREQUENCY_FACTORS} is {tensor.type} {tensor.shape}: must be F32 ({width // 2},)"
         )
-    factors = tuple(float(factor) for factor in tensor.data.view("<f4"))
+    factors = tuple(float(factor) for factor in tensor.read().view("<f4"))
     if not all(math.isfinite(factor) and factor > 0 for factor in factors):
         raise FormatError(f"{FREQUENCY_FACTORS}: every factor must be positive and finite")
     return RopeScaling("factors", 1.0, factors=factors)

@@ -61,7 +61,7 @@ def _is_spare(tensor: Tensor, checkpoint: Checkpoint, tied: bool) -> bool:
         and tensor.name == "output.weight"
         and table is not None
         and (tensor.type, tensor.shape) == (table.type, table.shape)
-        and bool((tensor.data == table.data).all())
+        and bool((tensor.read() == table.read()).all())
     )
 
 

@@ -152,7 +152,7 @@ def main_type(checkpoint: Checkpoint) -> str:
     """The type that most bytes of the weights have."""
     num_bytes: dict[str, int] = {}
     for tensor in checkpoint.tensors.values():
-        num_bytes[tensor.type] = num_bytes.get(tensor.type, 0) + tensor.data.nbytes
+        num_bytes[tensor.type] = num_bytes.get(tensor.type, 0) + tensor.num_bytes
     return max(num_bytes, key=lambda name: num_bytes[name], default="").upper()
 
 

@@ -1,0 +1,165 @@
+"""Tensors made of others when they are read: stacked, cut, reordered, transposed, computed.
+
+A folder stores what a GGUF file stores, in other pieces. Nothing is copied until rows are read, and
+then only those rows. Which tensors need what is unknown here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite.errors import TensorError, UnsupportedError
+from pyrite.formats.checkpoint import Tensor
+from pyrite.quant.dequant import dequantize
+
+Bytes = NDArray[np.uint8]
+Floats = NDArray[np.float32]
+
+ITEMS = {"F32": np.uint32, "F16": np.uint16, "BF16": np.uint16}  # types whose values stand alone
+
+
+def reshaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
+    """The same rows: all axes but the last may be cut otherwise."""
+    assert np.prod(shape) == np.prod(tensor.shape), (tensor.name, tensor.shape, shape)
+    if shape[-1] != tensor.shape[-1]:
+        require_items(tensor)
+        assert tensor.make is None, tensor.name
+    return replace(tensor, shape=shape)
+
+
+def rows_of(tensor: Tensor, name: str, first: int, count: int) -> Tensor:
+    """Some rows that follow one another: a view where the tensor is one."""
+    shape = (count, tensor.shape[-1])
+    if tensor.make is None:
+        return Tensor(name, tensor.type, shape, tensor.read(first, count))
+    make, recipe = tensor.make, f"{tensor.recipe} rows {first}"
+    return Tensor(name, tensor.type, shape, tensor.data, lambda f, n: make(first + f, n), recipe)
+
+
+def picked_rows(tensor: Tensor, order: Sequence[int] | NDArray[np.int64]) -> Tensor:
+    """Row i is row order[i] of the tensor; of a vector, value i."""
+    if len(tensor.shape) == 1:
+        column = picked_rows(reshaped(tensor, (tensor.shape[0], 1)), order)
+        return replace(column, shape=tensor.shape, make=lambda first, count: column.read())
+    rows = np.asarray(order, np.int64)
+
+    def make(first: int, count: int) -> Bytes:
+        whole = tensor.read().reshape(tensor.num_rows, -1)
+        return whole[rows[first : first + count]].reshape(-1)
+
+    shape = (len(rows), tensor.shape[-1])
+    return Tensor(tensor.name, tensor.type, shape, tensor.data, make, f"{tensor.recipe} picked")
+
+
+def stacked(name: str, parts: Sequence[Tensor]) -> Tensor:
+    """(count, *shape): tensors of one shape and type. Raises TensorError where they differ."""
+    first_part = parts[0]
+    for part in parts:
+        if (part.type, part.shape) != (first_part.type, first_part.shape):
+            raise TensorError(
+                f"{part.name} is {part.type} {part.shape}, but {first_part.name} is"
+                f" {first_part.type} {first_part.shape}: they make one tensor, {name}"
+            )
+    shape = (len(parts), *first_part.shape)
+    return _in_order(name, shape, parts)
+
+
+def joined(name: str, parts: Sequence[Tensor]) -> Tensor:
+    """The rows of several matrices one after the other."""
+    shape = (sum(part.num_rows for part in parts), parts[0].shape[-1])
+    return _in_order(name, shape, parts)
+
+
+def _in_order(name: str, shape: tuple[int, ...], parts: Sequence[Tensor]) -> Tensor:
+    ends = np.cumsum([part.num_rows for part in parts])
+
+    def make(first: int, count: int) -> Bytes:
+        found = []
+        while count:
+            index = int(np.searchsorted(ends, first, side="right"))
+            start = int(ends[index]) - parts[index].num_rows
+            taken = min(count, int(ends[index]) - first)
+            found.append(parts[index].read(first - start, taken))
+            first, count = first + taken, count - taken
+        data: Bytes = found[0] if len(found) == 1 else _concatenated(found)
+        return data
+
+    recipe = f"{len(parts)} in order" + "".join(part.recipe for part in parts)
+    return Tensor(name, parts[0].type, shape, parts[0].data, make, recipe)
+
+
+def transposed(tensor: Tensor) -> Tensor:
+    """The last two axes change places. Raises UnsupportedError for types of blocks."""
+    require_items(tensor)
+    *stack, rows, columns = tensor.shape
+    item = ITEMS[tensor.type]
+
+    def make(first: int, count: int) -> Bytes:
+        values = tensor.read().view(item).reshape(-1, rows, columns)
+        found = []
+        while count:
+            matrix, row = divmod(first, columns)
+            taken = min(count, columns - row)
+            found.append(values[matrix, :, row : row + taken].T.reshape(-1))
+            first, count = first + taken, count - taken
+        data: Bytes = _concatenated(found).view(np.uint8)
+        return data
+
+    shape = (*stack, columns, rows)
+    return Tensor(tensor.name, tensor.type, shape, tensor.data, make, f"{tensor.recipe} transposed")
+
+
+def _concatenated(parts: Sequence[Any]) -> Any:
+    return np.concatenate(parts) if parts else np.empty(0, np.uint8)
+
+
+def computed(
+    tensor: Tensor, compute: Callable[[Floats, int], Floats], recipe: str, type: str = "F32"
+) -> Tensor:
+    """Values made row by row: `compute` gets rows (count, columns) and the number of the first one.
+
+    The type is one of ITEMS; values are rounded to it.
+    """
+
+    def make(first: int, count: int) -> Bytes:
+        shape = (count, tensor.shape[-1])
+        values = dequantize(tensor.read(first, count), tensor.type, shape)
+        return encoded(np.ascontiguousarray(compute(values, first), np.float32), type)
+
+    recipe = f"{tensor.recipe} {recipe}"
+    return Tensor(tensor.name, type, tensor.shape, tensor.data, make, recipe)
+
+
+def as_float32(tensor: Tensor) -> Tensor:
+    return tensor if tensor.type == "F32" else computed(tensor, lambda x, _: x, "float32")
+
+
+def held(name: str, values: Floats) -> Tensor:
+    """A tensor of values that are here already."""
+    data = np.ascontiguousarray(values, np.float32)
+    return Tensor(name, "F32", values.shape, data.view(np.uint8).reshape(-1))
+
+
+def encoded(values: Floats, type: str) -> Bytes:
+    """Rounded to nearest, halves to even."""
+    if type == "F32":
+        return values.reshape(-1).view(np.uint8)
+    if type == "F16":
+        return values.astype(np.float16).reshape(-1).view(np.uint8)
+    assert type == "BF16", type
+    bits = values.reshape(-1).view(np.uint32)
+    rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
+    return rounded.astype(np.uint16).view(np.uint8)
+
+
+def require_items(tensor: Tensor) -> None:
+    if tensor.type not in ITEMS:
+        raise UnsupportedError(
+            f"tensor {tensor.name} has type {tensor.type}, whose values cannot be moved one by one",
+            hint=f"a tensor of this use must be one of {', '.join(ITEMS)}",
+        )
