@@ -15,7 +15,7 @@ struct BlockShape {
 // A whole block is next to that with 5 bits and steps of 6 (Q5_K): 32 * 31 * 63 * 32639.
 template <WeightType kType, int kPlaneCount>
 using ShapeOf = BlockShape<kBlock / traits_of(kType).step_columns,
-                           kType == WeightType::Q6_K ? kPlaneCount : 1, has_whole_steps(kType),
+                           kType == WeightType::Q6_K ? kPlaneCount : 1, traits_of(kType).has_whole_steps(),
                            traits_of(kType).has_offset()>;
 
 // A block is added up in so many sections, which have one step each.

@@ -31,7 +31,7 @@ inline Codes group_codes(const uint8_t* low, const uint8_t* high, int g) {
     const int shift = kLow - g / kHigh * kHigh;
     codes = join(codes, keep_bits(shift_codes(rest, shift), ((1 << kHigh) - 1) << kLow));
   }
-  if constexpr (is_nonlinear(kType)) codes = look_up(codes, kNonlinear);
+  if constexpr (kTraits.values != nullptr) codes = look_up(codes, kTraits.values);
   return codes;
 }
 
@@ -44,7 +44,7 @@ PYRITE_INLINE void put_groups(const uint8_t* low, const uint8_t* high, const int
 #pragma GCC unroll 8
     for (int g = 0; g < kGroups; ++g) {
       const int32_t* step = whole_steps + 4 * g / kTraits.step_columns * kPanelRows;
-      Dot::template put_folded<has_whole_steps(kType)>(to + g * Dot::kGroupBytes,
+      Dot::template put_folded<kTraits.has_whole_steps()>(to + g * Dot::kGroupBytes,
                                                        group_codes<kType>(low, high, g),
                                                        kTraits.zero, step);
     }
@@ -85,17 +85,31 @@ inline Lanes halves_at(const uint8_t* from) {
   return load_half(reinterpret_cast<const uint16_t*>(from));
 }
 
-template <WeightType kType>
+template <Steps kSteps>
 PYRITE_INLINE Ints whole_step(const uint8_t* bytes) {
-  if constexpr (kType == WeightType::Q2_K) return low_nibbles_as_ints(bytes);
-  if constexpr (traits_of(kType).step_bytes == 2) return bytes_as_ints<uint8_t>(bytes);
+  if constexpr (kSteps == Steps::kNibbles) return low_nibbles_as_ints(bytes);
+  if constexpr (kSteps == Steps::kLeast) return bytes_as_ints<uint8_t>(bytes);
   return bytes_as_ints<int8_t>(bytes);
 }
 
-template <WeightType kType>
+template <Steps kSteps>
 PYRITE_INLINE Lanes least_of(const uint8_t* bytes) {
-  if constexpr (kType == WeightType::Q2_K) return to_floats(high_nibbles_as_ints(bytes));
+  if constexpr (kSteps == Steps::kNibbles) return to_floats(high_nibbles_as_ints(bytes));
   return to_floats(bytes_as_ints<uint8_t>(bytes + kPanelRows));
+}
+
+// 2^(exponent - 128); what is below float32's normal numbers is a product of two that are not.
+PYRITE_INLINE Lanes halves_of_e8m0(const uint8_t* exponents) {
+  const Lanes power = to_floats(bytes_as_ints<uint8_t>(exponents)) - broadcast(128.0f);
+  const Lanes normal = maximum(power, broadcast(-126.0f));
+  return power2(normal) * power2(power - normal);
+}
+
+template <Steps kSteps>
+PYRITE_INLINE Lanes float_step(const uint8_t* bytes, Lanes scale) {
+  if constexpr (kSteps == Steps::kScaled) return scale * to_floats(bytes_as_ints<int8_t>(bytes));
+  if constexpr (kSteps == Steps::kPower) return halves_of_e8m0(bytes);
+  return scale;
 }
 
 template <class Dot>
@@ -109,17 +123,16 @@ template <WeightType kType, class Dot>
 PYRITE_INLINE void widen_steps(const uint8_t* bytes, Lanes scale, Lanes second, int row,
                                Chunk<Dot>& chunk) {
   constexpr WeightTraits kTraits = traits_of(kType);
+  constexpr Steps kForm = kTraits.steps;
   for (int s = 0; s < kBlock / kTraits.step_columns; ++s, row += kPanelRows) {
-    const uint8_t* at = bytes + s * kPanelRows * kTraits.step_bytes;
-    Lanes step = scale;
+    const uint8_t* at = bytes + s * kPanelRows * kTraits.step_bytes();
     Lanes offset = second;
-    if constexpr (has_whole_steps(kType)) {
-      store_ints(chunk.whole_steps + row, step_form<Dot>(whole_step<kType>(at)));
-      if constexpr (kTraits.has_offset()) offset = broadcast(0.0f) - second * least_of<kType>(at);
-    } else if constexpr (kTraits.step_bytes == 1) {
-      step = scale * to_floats(bytes_as_ints<int8_t>(at));
+    if constexpr (kTraits.has_whole_steps()) {
+      store_ints(chunk.whole_steps + row, step_form<Dot>(whole_step<kForm>(at)));
+      if constexpr (kTraits.has_offset()) offset = broadcast(0.0f) - second * least_of<kForm>(at);
+    } else {
+      store(chunk.steps + row, float_step<kForm>(at, scale));
     }
-    if constexpr (!has_whole_steps(kType)) store(chunk.steps + row, step);
     if constexpr (kTraits.has_offset()) store(chunk.offsets + row, offset);
   }
 }
@@ -137,7 +150,7 @@ struct PackedBlock {
     const UnitAreas areas = unit_areas(kType, num_blocks);
     low = unit + areas.low + b * 64 * kTraits.low_bits;
     high = unit + areas.high + b * 64 * kTraits.high_bits;
-    steps = unit + areas.steps + b * kSteps * kPanelRows * kTraits.step_bytes;
+    steps = unit + areas.steps + b * kSteps * kPanelRows * kTraits.step_bytes();
     halves = unit + areas.halves + b / kFileBlocks * 2 * kPanelRows * kTraits.num_halves;
   }
 };
@@ -150,13 +163,13 @@ PYRITE_INLINE void widen_unit_steps(const uint8_t* unit, int num_blocks, Chunk<D
   Lanes second{};
   for (int b = 0; b < num_blocks; ++b) {
     const PackedBlock<kType> block(unit, num_blocks, b);
-    if (b % block.kFileBlocks == 0) {
+    if (kTraits.num_halves > 0 && b % block.kFileBlocks == 0) {
       scale = halves_at(block.halves);
       if constexpr (kTraits.has_offset()) second = halves_at(block.halves + 32);
     }
     widen_steps<kType>(block.steps, scale, second, b * block.kSteps * kPanelRows, chunk);
   }
-  if constexpr (has_whole_steps(kType)) store(chunk.scale, scale);
+  if constexpr (kTraits.has_whole_steps()) store(chunk.scale, scale);
 }
 
 template <WeightType kType, class Dot>

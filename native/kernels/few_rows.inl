@@ -33,7 +33,7 @@ struct PackedCodes {
       __builtin_prefetch(start + kNearAhead + 64 * line, 0, 3);
     }
     constexpr WeightTraits kTraits = traits_of(kType);
-    if constexpr (kTraits.low_bits == 4 && kTraits.high_bits == 0 && !is_nonlinear(kType) &&
+    if constexpr (kTraits.low_bits == 4 && kTraits.high_bits == 0 && kTraits.values == nullptr &&
                   requires(Codes codes) { Dot::put_nibbles(room, codes, true); }) {
       Dot::put_nibbles(room, load_codes(block.low + 64 * (g % 4)), g >= 4);
     } else {

@@ -2,6 +2,8 @@
 
 #include <cstring>
 
+#include "kernels/layout.h"
+
 namespace pyrite {
 
 namespace {
@@ -81,6 +83,7 @@ void read_codes(WeightType type, const uint8_t* block, int part, uint8_t codes[3
       bits_of_32(block + 64 * (part / 4) + 32 * (part % 2), 4 * (part % 4 / 2), 15, codes);
       return add_bits_of_32(block + 128 + 32 * (part / 4), 2 * (part % 4), 3, 4, codes);
     case WeightType::IQ4_XS: return nibbles_of_16(block + 8 + 16 * part, codes);
+    case WeightType::MXFP4: return nibbles_of_16(block + 1, codes);
     default: return;
   }
 }
@@ -96,6 +99,7 @@ void read_steps(WeightType type, const uint8_t* block, int part, uint8_t steps[2
     case WeightType::Q5_K: return read_six_bits(block + 4, part, steps);
     case WeightType::Q6_K: std::memcpy(steps, block + 192 + 2 * part, 2); return;
     case WeightType::IQ4_XS: steps[0] = iq4_xs_scale(block, part); return;
+    case WeightType::MXFP4: steps[0] = block[0]; return;
     default: return;
   }
 }
@@ -105,15 +109,7 @@ void read_halves(WeightType type, const uint8_t* block, uint16_t halves[2]) {
                     : type == WeightType::Q3_K ? 108
                     : type == WeightType::Q6_K ? 208
                                                : 0;
-  std::memcpy(halves, block + start, 2);
-  switch (type) {
-    case WeightType::Q4_1:
-    case WeightType::Q5_1:
-    case WeightType::Q2_K:
-    case WeightType::Q4_K:
-    case WeightType::Q5_K: std::memcpy(halves + 1, block + start + 2, 2); return;
-    default: return;
-  }
+  std::memcpy(halves, block + start, 2 * size_t(traits_of(type).num_halves));
 }
 
 }  // namespace pyrite

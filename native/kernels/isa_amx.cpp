@@ -81,6 +81,7 @@ Multiply multiply_of(WeightType type) {
     case WeightType::Q5_K: return multiply<WeightType::Q5_K, kPlaneCount>;
     case WeightType::IQ4_NL: return multiply<WeightType::IQ4_NL, kPlaneCount>;
     case WeightType::IQ4_XS: return multiply<WeightType::IQ4_XS, kPlaneCount>;
+    case WeightType::MXFP4: return multiply<WeightType::MXFP4, kPlaneCount>;
   }
   return nullptr;
 }

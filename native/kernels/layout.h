@@ -1,9 +1,10 @@
 #pragma once
 // What each weight type is made of, and where the parts of a packed panel lie.
 //
-// A quantised weight is step * (code - zero), plus an offset for the types that have one. The codes
-// of a block of 32 columns are eight groups of four columns; a group of the panel's 16 rows is 64
-// bytes (row, column in the group) once a code fills a byte. Packed, vectors of 64 bytes hold:
+// A quantised weight is step * (code - zero), plus an offset for the types that have one; a type with
+// a table of values has its code looked up there first. The codes of a block of 32 columns are eight
+// groups of four columns; a group of the panel's 16 rows is 64 bytes (row, column in the group) once a
+// code fills a byte. Packed, vectors of 64 bytes hold:
 //
 //   8 bits   group g in vector g
 //   4 bits   group g in the low halves of vector g, group g + 4 in the high ones
@@ -15,70 +16,80 @@
 // code of 5, 6 or 3 bits is split into a part of 4, 4 or 2 bits and the rest.
 //
 // A panel is a row of units of eight blocks, the last one of what is left. In a unit the parts of
-// one kind lie together: codes, rests, steps of K-quants, float16 scales. So a panel is read from
-// its first byte to its last, one stream that memory can look ahead in. Units start at multiples of
-// 32, panels at multiples of 64.
+// one kind lie together: codes, rests, steps, float16 scales. So a panel is read from its first byte
+// to its last, one stream that memory can look ahead in. Units start at multiples of 32, panels at
+// multiples of 64.
 
+#include <bit>
 #include <cstddef>
 #include <cstdint>
 
 #include "kernels/table.h"
+#include "kernels/values.h"
 
 namespace pyrite {
+
+// What a row has for each of its steps.
+enum class Steps : uint8_t {
+  kNone,     // nothing: the step is the float16 scale
+  kWhole,    // int8, times the scale; a part of the exact sum
+  kLeast,    // uint8 of the same kind, and one that is times the scale of minima
+  kNibbles,  // the same two in the halves of a byte
+  kScaled,   // int8, times the scale in float32: exact sums would not fit into 32 bits
+  kPower,    // an exponent, E8M0
+};
 
 struct WeightTraits {
   int low_bits;      // of a code, in the first area; 0: the type is a float
   int high_bits;     // of a code, in the second area
-  int zero;          // the code that means 0
+  int zero;          // the code, or its value, that means 0; there is an offset if it is 0 itself
   int step_columns;  // columns under one step: 32 or 16
-  int step_bytes;    // of a row, for each step: 0, 1 (scale) or 2 (scale, minimum)
-  int num_halves;    // float16 of a file block: 1 (scale) or 2 (scale, offset or scale of minima)
+  Steps steps;
+  int num_halves;    // float16 of a file block: 0, 1 (scale) or 2 (scale, offset or scale of minima)
   int file_columns;  // of a block in the file
   int file_bytes;
+  const uint8_t* values = nullptr;  // of the codes, raised by the zero
 
   constexpr bool is_float() const { return low_bits == 0; }
-  constexpr bool has_offset() const { return num_halves == 2; }
+  constexpr bool has_offset() const { return zero == 0 && !is_float(); }
+  // Whether the steps are whole numbers under one scale for each block of the file. They are then a
+  // part of a block's exact sum.
+  constexpr bool has_whole_steps() const {
+    return steps == Steps::kWhole || steps == Steps::kLeast || steps == Steps::kNibbles;
+  }
+  constexpr int step_bytes() const {
+    return steps == Steps::kNone ? 0 : steps == Steps::kLeast ? 2 : 1;
+  }
+  // Bits of a code once it has been widened.
+  constexpr int code_bits() const {
+    if (values == nullptr) return low_bits + high_bits;
+    unsigned all = 0;
+    for (int code = 0; code < 16; ++code) all |= values[code];
+    return std::bit_width(all);
+  }
 };
 
 constexpr WeightTraits traits_of(WeightType type) {
   switch (type) {
-    case WeightType::F32: return {0, 0, 0, 0, 0, 0, 1, 4};
-    case WeightType::F16: return {0, 0, 0, 0, 0, 0, 1, 2};
-    case WeightType::BF16: return {0, 0, 0, 0, 0, 0, 1, 2};
-    case WeightType::Q4_0: return {4, 0, 8, 32, 0, 1, 32, 18};
-    case WeightType::Q4_1: return {4, 0, 0, 32, 0, 2, 32, 20};
-    case WeightType::Q5_0: return {4, 1, 16, 32, 0, 1, 32, 22};
-    case WeightType::Q5_1: return {4, 1, 0, 32, 0, 2, 32, 24};
-    case WeightType::Q8_0: return {8, 0, 128, 32, 0, 1, 32, 34};
-    case WeightType::Q2_K: return {2, 0, 0, 16, 1, 2, 256, 84};
-    case WeightType::Q3_K: return {2, 1, 4, 16, 1, 1, 256, 110};
-    case WeightType::Q4_K: return {4, 0, 0, 32, 2, 2, 256, 144};
-    case WeightType::Q5_K: return {4, 1, 0, 32, 2, 2, 256, 176};
-    case WeightType::Q6_K: return {4, 2, 32, 16, 1, 1, 256, 210};
-    case WeightType::IQ4_NL: return {4, 0, 128, 32, 0, 1, 32, 18};
-    case WeightType::IQ4_XS: return {4, 0, 128, 32, 1, 1, 256, 136};
+    case WeightType::F32: return {0, 0, 0, 0, Steps::kNone, 0, 1, 4};
+    case WeightType::F16: return {0, 0, 0, 0, Steps::kNone, 0, 1, 2};
+    case WeightType::BF16: return {0, 0, 0, 0, Steps::kNone, 0, 1, 2};
+    case WeightType::Q4_0: return {4, 0, 8, 32, Steps::kNone, 1, 32, 18};
+    case WeightType::Q4_1: return {4, 0, 0, 32, Steps::kNone, 2, 32, 20};
+    case WeightType::Q5_0: return {4, 1, 16, 32, Steps::kNone, 1, 32, 22};
+    case WeightType::Q5_1: return {4, 1, 0, 32, Steps::kNone, 2, 32, 24};
+    case WeightType::Q8_0: return {8, 0, 128, 32, Steps::kNone, 1, 32, 34};
+    case WeightType::Q2_K: return {2, 0, 0, 16, Steps::kNibbles, 2, 256, 84};
+    case WeightType::Q3_K: return {2, 1, 4, 16, Steps::kWhole, 1, 256, 110};
+    case WeightType::Q4_K: return {4, 0, 0, 32, Steps::kLeast, 2, 256, 144};
+    case WeightType::Q5_K: return {4, 1, 0, 32, Steps::kLeast, 2, 256, 176};
+    case WeightType::Q6_K: return {4, 2, 32, 16, Steps::kWhole, 1, 256, 210};
+    case WeightType::IQ4_NL: return {4, 0, 128, 32, Steps::kNone, 1, 32, 18, kNonlinear};
+    case WeightType::IQ4_XS: return {4, 0, 128, 32, Steps::kScaled, 1, 256, 136, kNonlinear};
+    case WeightType::MXFP4: return {4, 0, 16, 32, Steps::kPower, 0, 32, 17, kDoubledE2M1};
   }
   return {};
 }
-
-constexpr bool is_nonlinear(WeightType type) {
-  return type == WeightType::IQ4_NL || type == WeightType::IQ4_XS;
-}
-
-// Whether the steps are whole numbers under one scale for each block of the file. They are then a
-// part of a block's exact sum.
-constexpr bool has_whole_steps(WeightType type) {
-  return traits_of(type).step_bytes > 0 && !is_nonlinear(type);
-}
-
-// Bits of a code once it has been widened.
-constexpr int code_bits(WeightType type) {
-  return is_nonlinear(type) ? 8 : traits_of(type).low_bits + traits_of(type).high_bits;
-}
-
-// The sixteen values of IQ4_NL and IQ4_XS (ggml's table), raised by their zero.
-alignas(16) constexpr uint8_t kNonlinear[16] = {1,   24,  45,  63,  79,  93,  106, 118,
-                                                129, 141, 153, 166, 181, 197, 217, 241};
 
 constexpr int kUnitBlocks = 8;
 
@@ -93,7 +104,7 @@ constexpr UnitAreas unit_areas(WeightType type, int blocks) {
   areas.high = size_t(blocks) * 64 * traits.low_bits;
   areas.steps = areas.high + size_t(blocks) * 64 * traits.high_bits;
   areas.halves = areas.steps + size_t(blocks) * (kBlock / traits.step_columns) * kPanelRows *
-                                   traits.step_bytes;
+                                   traits.step_bytes();
   const int file_blocks = blocks * kBlock / traits.file_columns;
   areas.end = areas.halves + size_t(file_blocks) * 2 * kPanelRows * traits.num_halves;
   return areas;

@@ -17,7 +17,7 @@ constexpr Kernel kernel() {
   if constexpr (kTraits.is_float()) {
     return {kFloats, multiply_floats<kType>};
   } else {
-    return {DotFor<code_bits(kType), kPlaneCount>::kForm, multiply<kType, kPlaneCount>};
+    return {DotFor<kTraits.code_bits(), kPlaneCount>::kForm, multiply<kType, kPlaneCount>};
   }
 }
 
@@ -39,6 +39,7 @@ inline Kernel kernel_of(WeightType type) {
     case WeightType::Q6_K: return kernel<WeightType::Q6_K, kPlaneCount>();
     case WeightType::IQ4_NL: return kernel<WeightType::IQ4_NL, kPlaneCount>();
     case WeightType::IQ4_XS: return kernel<WeightType::IQ4_XS, kPlaneCount>();
+    case WeightType::MXFP4: return kernel<WeightType::MXFP4, kPlaneCount>();
   }
   return {};
 }

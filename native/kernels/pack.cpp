@@ -7,6 +7,7 @@
 #include "kernels/file_block.h"
 #include "kernels/half.h"
 #include "kernels/layout.h"
+#include "kernels/small_floats.h"
 #include "kernels/table.h"
 
 namespace pyrite {
@@ -49,7 +50,7 @@ void take_bits(const uint8_t* vectors, int lane, int bits, int to_bit, uint32_t*
 }
 
 int steps_of(const WeightTraits& traits) {
-  return kBlock / traits.step_columns * traits.step_bytes;
+  return kBlock / traits.step_columns * traits.step_bytes();
 }
 
 // Where the parts of one block of a panel start; the float16 are those of its file block.
@@ -137,15 +138,15 @@ struct Affine {
 // Step and offset of step `s` of a block, in dequant's order of operations.
 Affine affine_of(WeightType type, const BlockParts<const uint8_t>& from, int s, int lane) {
   const WeightTraits traits = traits_of(type);
-  const float scale = half_at(from.halves, lane);
-  const float second = traits.has_offset() ? half_at(from.halves, kPanelRows + lane) : 0.0f;
-  if (traits.step_bytes == 0) return {scale, second};
+  const float scale = traits.num_halves > 0 ? half_at(from.halves, lane) : 0.0f;
+  const float second = traits.num_halves > 1 ? half_at(from.halves, kPanelRows + lane) : 0.0f;
+  if (traits.steps == Steps::kNone) return {scale, second};
   const uint8_t* steps = from.steps + lane;
   const uint8_t step = steps[s * kPanelRows];
-  switch (type) {
-    case WeightType::Q2_K: return {scale * float(step & 15), -(second * float(step >> 4))};
-    case WeightType::Q4_K:
-    case WeightType::Q5_K: return {scale * float(step), -(second * float(steps[kPanelRows]))};
+  switch (traits.steps) {
+    case Steps::kNibbles: return {scale * float(step & 15), -(second * float(step >> 4))};
+    case Steps::kLeast: return {scale * float(step), -(second * float(steps[kPanelRows]))};
+    case Steps::kPower: return {half_of_e8m0(step), 0.0f};
     default: return {scale * float(int8_t(step)), 0.0f};
   }
 }
@@ -160,7 +161,7 @@ void unpack_block(WeightType type, const BlockParts<const uint8_t>& from, int la
   for (int s = 0; s < kBlock / traits.step_columns; ++s) {
     const Affine affine = affine_of(type, from, s, lane);
     for (int column = s * traits.step_columns; column < (s + 1) * traits.step_columns; ++column) {
-      const int code = is_nonlinear(type) ? kNonlinear[codes[column]] : codes[column];
+      const int code = traits.values ? traits.values[codes[column]] : codes[column];
       const float value = float(code - traits.zero) * affine.step;
       out[column] = traits.has_offset() ? value + affine.offset : value;
     }

@@ -178,7 +178,6 @@ void multiply_with(const PackedMatrix& matrix, int first_panel, int num_panels,
                    const Activations& in, int first_row, int num_rows, float* out,
                    size_t out_stride) {
   constexpr WeightTraits kTraits = traits_of(kType);
-  static_assert(kTraits.has_offset() == (kTraits.zero == 0));
   const Panels<Dot> panels{widen<kType, Dot>, unit_bytes(kType), matrix.panel_bytes,
                            matrix.columns, std::countr_zero(unsigned(kTraits.zero))};
   const size_t place = Dot::place(activation_areas(in.columns, in.planes, in.forms));
@@ -215,7 +214,7 @@ void multiply_few(const PackedMatrix& matrix, int first_panel, int num_panels,
 template <WeightType kType, int kPlaneCount>
 void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const Activations& in,
               int first_row, int num_rows, float* out, size_t out_stride) {
-  using Dot = DotFor<code_bits(kType), kPlaneCount>;
+  using Dot = DotFor<traits_of(kType).code_bits(), kPlaneCount>;
   using Shape = ShapeOf<kType, kPlaneCount>;
   using Many = std::conditional_t<can_be_folded<Dot>(), Folded<Dot>, Dot>;
   if (num_rows > few_rows<Dot, Shape>()) {

@@ -18,6 +18,7 @@ constexpr Name kNames[] = {
     {"Q5_1", WeightType::Q5_1},     {"Q8_0", WeightType::Q8_0},     {"Q2_K", WeightType::Q2_K},
     {"Q3_K", WeightType::Q3_K},     {"Q4_K", WeightType::Q4_K},     {"Q5_K", WeightType::Q5_K},
     {"Q6_K", WeightType::Q6_K},     {"IQ4_NL", WeightType::IQ4_NL}, {"IQ4_XS", WeightType::IQ4_XS},
+    {"MXFP4", WeightType::MXFP4},
 };
 
 }  // namespace

@@ -25,6 +25,7 @@ constexpr WeightType kTypes[] = {
     WeightType::F32,  WeightType::F16,  WeightType::BF16, WeightType::Q4_0,   WeightType::Q4_1,
     WeightType::Q5_0, WeightType::Q5_1, WeightType::Q8_0, WeightType::Q2_K,   WeightType::Q3_K,
     WeightType::Q4_K, WeightType::Q5_K, WeightType::Q6_K, WeightType::IQ4_NL, WeightType::IQ4_XS,
+    WeightType::MXFP4,
 };
 
 // Exactly `size` bytes on a boundary of 64, so that a sanitizer sees the first byte past them.
@@ -38,13 +39,23 @@ struct Aligned {
 enum class Fill { kRandom, kZeros, kOnes };
 
 // Where a file block keeps its float16.
-std::vector<int> half_places(WeightType type) {
+int halves_place(WeightType type) {
   switch (type) {
-    case WeightType::Q2_K: return {80, 82};
-    case WeightType::Q3_K: return {108};
-    case WeightType::Q6_K: return {208};
-    default: return traits_of(type).has_offset() ? std::vector<int>{0, 2} : std::vector<int>{0};
+    case WeightType::Q2_K: return 80;
+    case WeightType::Q3_K: return 108;
+    case WeightType::Q6_K: return 208;
+    default: return 0;
   }
+}
+
+// Makes the scales of a file block 1.
+void put_scales(WeightType type, uint8_t* block) {
+  const int num_halves = traits_of(type).num_halves;
+  for (int i = 0; i < num_halves; ++i) {
+    block[halves_place(type) + 2 * i] = 0;
+    block[halves_place(type) + 2 * i + 1] = 0x3c;
+  }
+  if (type == WeightType::MXFP4) block[0] = 128;
 }
 
 // A file's blocks: any bits of codes and steps, with the factor 1. Floats have low exponents.
@@ -57,10 +68,7 @@ std::vector<uint8_t> file_rows(WeightType type, size_t size, Fill fill, std::mt1
   }
   if (traits.is_float()) return bytes;
   for (size_t block = 0; block < size; block += size_t(traits.file_bytes)) {
-    for (int place : half_places(type)) {
-      bytes[block + size_t(place)] = 0;
-      bytes[block + size_t(place) + 1] = 0x3c;
-    }
+    put_scales(type, bytes.data() + block);
   }
   return bytes;
 }

@@ -166,8 +166,16 @@ def test_every_instruction_set_gives_the_same_bits(stored, case, planes):
         np.testing.assert_array_equal(multiply(weights, x, isa, planes), first)
 
 
-# Where a block keeps its float16 scales, if not at its start, and its steps.
-SCALES = {"Q2_K": slice(80, 84), "Q3_K": slice(108, 110), "Q6_K": slice(208, 210)}
+# The bytes that make a block's scales 1, and where they stand, if not one float16 at its start; and
+# where it has its steps.
+ONE = np.float16(1).tobytes()
+SCALES = {
+    **dict.fromkeys(("Q4_1", "Q5_1", "Q4_K", "Q5_K"), (0, ONE * 2)),
+    "Q2_K": (80, ONE * 2),
+    "Q3_K": (108, ONE),
+    "Q6_K": (208, ONE),
+    "MXFP4": (0, bytes([128])),
+}
 STEPS = {
     "Q2_K": slice(0, 16),
     "Q3_K": slice(96, 108),
@@ -183,9 +191,8 @@ def filled(name: str, codes: int, steps: int) -> Weights:
     columns = FORMATS[name].block_columns
     blocks = np.full((16 * 256 // columns, bytes_per_row(name, columns)), codes, np.uint8)
     blocks[:, STEPS.get(name, slice(0))] = steps
-    two = name in ("Q4_1", "Q5_1", "Q4_K", "Q5_K")
-    scales = blocks[:, SCALES.get(name, slice(4 if two else 2))]
-    scales[:] = np.tile([0x00, 0x3C], scales.shape[1] // 2)
+    start, scales = SCALES.get(name, (0, ONE))
+    blocks[:, start : start + len(scales)] = np.frombuffer(scales, np.uint8)
     return pack(name, 16, 256, blocks.reshape(-1))
 
 

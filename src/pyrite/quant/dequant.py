@@ -14,10 +14,9 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from pyrite.quant import microfloats
+from pyrite.quant.fields import Blocks, Floats, bits, half, nibbles, pairs_of_bits
 from pyrite.quant.formats import FORMATS, bytes_per_row
-
-Blocks = NDArray[np.uint8]  # (blocks, block_bytes)
-Floats = NDArray[np.float32]
 
 SLICE_VALUES = 1 << 17  # values converted at a time: a slice and its float32 result fit in 1 MiB
 
@@ -47,21 +46,6 @@ def dequantize(data: NDArray[np.uint8], name: str, shape: tuple[int, ...]) -> Fl
     return values.reshape(shape)
 
 
-def _half(blocks: Blocks, start: int) -> Floats:
-    """The float16 at byte `start` of each block. (blocks, 1)"""
-    return blocks[:, start : start + 2].copy().view(np.float16).astype(np.float32)
-
-
-def _nibbles(packed: Blocks) -> NDArray[np.uint8]:
-    """Low halves of the bytes, then high halves. (blocks, n) -> (blocks, 2, n)"""
-    return np.stack((packed & 15, packed >> 4), axis=1)
-
-
-def _bits(packed: Blocks, columns: int) -> NDArray[np.uint8]:
-    """Bit j of a little-endian bit field, for each j. (blocks, columns / 8) -> (blocks, columns)"""
-    return np.unpackbits(packed, axis=1, count=columns, bitorder="little")
-
-
 def _f16(blocks: Blocks, out: Floats) -> None:
     out[:] = blocks.view(np.float16)
 
@@ -72,51 +56,42 @@ def _bf16(blocks: Blocks, out: Floats) -> None:
 
 
 def _q4_0(blocks: Blocks, out: Floats) -> None:
-    quants = _nibbles(blocks[:, 2:]).view(np.int8).reshape(-1, 32) - np.int8(8)
-    np.multiply(quants, _half(blocks, 0), out=out, dtype=np.float32)
+    quants = nibbles(blocks[:, 2:]).view(np.int8).reshape(-1, 32) - np.int8(8)
+    np.multiply(quants, half(blocks, 0), out=out, dtype=np.float32)
 
 
 def _q4_1(blocks: Blocks, out: Floats) -> None:
-    quants = _nibbles(blocks[:, 4:]).reshape(-1, 32)
-    np.multiply(quants, _half(blocks, 0), out=out, dtype=np.float32)
-    out += _half(blocks, 2)
+    quants = nibbles(blocks[:, 4:]).reshape(-1, 32)
+    np.multiply(quants, half(blocks, 0), out=out, dtype=np.float32)
+    out += half(blocks, 2)
 
 
 def _fifth_bits(blocks: Blocks, start: int) -> NDArray[np.uint8]:
     """Quants of Q5_0 and Q5_1: nibbles, with bit 4 from a field of 32 bits before them."""
-    high = _bits(blocks[:, start : start + 4], 32)
-    return _nibbles(blocks[:, start + 4 :]).reshape(-1, 32) | (high << np.uint8(4))
+    high = bits(blocks[:, start : start + 4], 32)
+    return nibbles(blocks[:, start + 4 :]).reshape(-1, 32) | (high << np.uint8(4))
 
 
 def _q5_0(blocks: Blocks, out: Floats) -> None:
     quants = _fifth_bits(blocks, 2).view(np.int8) - np.int8(16)
-    np.multiply(quants, _half(blocks, 0), out=out, dtype=np.float32)
+    np.multiply(quants, half(blocks, 0), out=out, dtype=np.float32)
 
 
 def _q5_1(blocks: Blocks, out: Floats) -> None:
-    np.multiply(_fifth_bits(blocks, 4), _half(blocks, 0), out=out, dtype=np.float32)
-    out += _half(blocks, 2)
+    np.multiply(_fifth_bits(blocks, 4), half(blocks, 0), out=out, dtype=np.float32)
+    out += half(blocks, 2)
 
 
 def _q8_0(blocks: Blocks, out: Floats) -> None:
     quants = blocks[:, 2:].view(np.int8)
-    np.multiply(quants, _half(blocks, 0), out=out, dtype=np.float32)
-
-
-def _pairs_of_bits(packed: Blocks) -> NDArray[np.uint8]:
-    """Two-bit fields in a k-quant's order: 128 columns take 32 bytes, 2 bits higher each 32.
-
-    (blocks, 64) -> (blocks, 256)
-    """
-    shifts = np.array([0, 2, 4, 6], np.uint8).reshape(1, 1, 4, 1)
-    return ((packed.reshape(-1, 2, 1, 32) >> shifts) & np.uint8(3)).reshape(-1, 256)
+    np.multiply(quants, half(blocks, 0), out=out, dtype=np.float32)
 
 
 def _q2_k(blocks: Blocks, out: Floats) -> None:
     scales = blocks[:, :16]
-    quants = _pairs_of_bits(blocks[:, 16:80]).reshape(-1, 16, 16)
-    step = (_half(blocks, 80) * (scales & 15))[:, :, None]
-    least = (_half(blocks, 82) * (scales >> 4))[:, :, None]
+    quants = pairs_of_bits(blocks[:, 16:80]).reshape(-1, 16, 16)
+    step = (half(blocks, 80) * (scales & 15))[:, :, None]
+    least = (half(blocks, 82) * (scales >> 4))[:, :, None]
     grouped = out.reshape(-1, 16, 16)
     np.multiply(quants, step, out=grouped, dtype=np.float32)
     grouped -= least
@@ -124,18 +99,18 @@ def _q2_k(blocks: Blocks, out: Floats) -> None:
 
 def _q3_k_scales(packed: Blocks) -> NDArray[np.int8]:
     """Sixteen 6-bit scales, low four bits in 8 bytes and high two in 4. (blocks, 12) -> (.., 16)"""
-    low = _nibbles(packed[:, :8]).reshape(-1, 16)
+    low = nibbles(packed[:, :8]).reshape(-1, 16)
     shifts = np.array([0, 2, 4, 6], np.uint8).reshape(1, 4, 1)
     high = ((packed[:, None, 8:] >> shifts) & np.uint8(3)).reshape(-1, 16)
     return (low | (high << np.uint8(4))).view(np.int8) - np.int8(32)
 
 
 def _q3_k(blocks: Blocks, out: Floats) -> None:
-    low = _pairs_of_bits(blocks[:, 32:96])
+    low = pairs_of_bits(blocks[:, 32:96])
     shifts = np.arange(8, dtype=np.uint8).reshape(1, 8, 1)
     high = ((blocks[:, None, :32] >> shifts) & np.uint8(1)).reshape(-1, 256)
     quants = (low | (high << np.uint8(2))).view(np.int8).reshape(-1, 16, 16) - np.int8(4)
-    step = _half(blocks, 108) * _q3_k_scales(blocks[:, 96:108])
+    step = half(blocks, 108) * _q3_k_scales(blocks[:, 96:108])
     np.multiply(quants, step[:, :, None], out=out.reshape(-1, 16, 16), dtype=np.float32)
 
 
@@ -153,8 +128,8 @@ def _six_bit_scales(packed: Blocks) -> tuple[NDArray[np.uint8], NDArray[np.uint8
 
 def _scaled_groups(blocks: Blocks, quants: NDArray[np.uint8], out: Floats) -> None:
     scales, minima = _six_bit_scales(blocks[:, 4:16])
-    step = (_half(blocks, 0) * scales)[:, :, None]
-    least = (_half(blocks, 2) * minima)[:, :, None]
+    step = (half(blocks, 0) * scales)[:, :, None]
+    least = (half(blocks, 2) * minima)[:, :, None]
     grouped = out.reshape(-1, 8, 32)
     np.multiply(quants.reshape(-1, 8, 32), step, out=grouped, dtype=np.float32)
     grouped -= least
@@ -162,7 +137,7 @@ def _scaled_groups(blocks: Blocks, quants: NDArray[np.uint8], out: Floats) -> No
 
 def _nibble_groups(packed: Blocks) -> NDArray[np.uint8]:
     """Groups of 32 columns, low nibbles of 32 bytes before their high ones. (blocks, 256)"""
-    return _nibbles(packed.reshape(-1, 32)).reshape(-1, 256)
+    return nibbles(packed.reshape(-1, 32)).reshape(-1, 256)
 
 
 def _q4_k(blocks: Blocks, out: Floats) -> None:
@@ -176,15 +151,15 @@ def _q5_k(blocks: Blocks, out: Floats) -> None:
 
 
 def _q6_k(blocks: Blocks, out: Floats) -> None:
-    low = _nibbles(blocks[:, :128].reshape(-1, 64)).reshape(-1, 256)
-    quants = (low | (_pairs_of_bits(blocks[:, 128:192]) << 4)).view(np.int8) - np.int8(32)
-    step = _half(blocks, 208) * blocks[:, 192:208].view(np.int8)
+    low = nibbles(blocks[:, :128].reshape(-1, 64)).reshape(-1, 256)
+    quants = (low | (pairs_of_bits(blocks[:, 128:192]) << 4)).view(np.int8) - np.int8(32)
+    step = half(blocks, 208) * blocks[:, 192:208].view(np.int8)
     grouped = out.reshape(-1, 16, 16)
     np.multiply(quants.reshape(-1, 16, 16), step[:, :, None], out=grouped, dtype=np.float32)
 
 
 def _iq4_nl(blocks: Blocks, out: Floats) -> None:
-    np.multiply(NONLINEAR[_nibbles(blocks[:, 2:]).reshape(-1, 32)], _half(blocks, 0), out=out)
+    np.multiply(NONLINEAR[nibbles(blocks[:, 2:]).reshape(-1, 32)], half(blocks, 0), out=out)
 
 
 def _iq4_xs(blocks: Blocks, out: Floats) -> None:
@@ -192,14 +167,14 @@ def _iq4_xs(blocks: Blocks, out: Floats) -> None:
     high = (blocks[:, 2:4].copy().view(np.uint16) >> shifts) & 3  # (blocks, 8)
     low = np.stack((blocks[:, 4:8] & 15, blocks[:, 4:8] >> 4), axis=2).reshape(-1, 8)
     scales = (low | (high << 4)).astype(np.int8) - np.int8(32)
-    step = (_half(blocks, 0) * scales)[:, :, None]
+    step = (half(blocks, 0) * scales)[:, :, None]
     values = NONLINEAR[_nibble_groups_of_16(blocks[:, 8:])].reshape(-1, 8, 32)
     np.multiply(values, step, out=out.reshape(-1, 8, 32))
 
 
 def _nibble_groups_of_16(packed: Blocks) -> NDArray[np.uint8]:
     """As `_nibble_groups`, with 16 bytes to a group. (blocks, 128) -> (blocks, 256)"""
-    return _nibbles(packed.reshape(-1, 16)).reshape(-1, 256)
+    return nibbles(packed.reshape(-1, 16)).reshape(-1, 256)
 
 
 _DECODERS: dict[str, Callable[[Blocks, Floats], None]] = {
@@ -217,4 +192,5 @@ _DECODERS: dict[str, Callable[[Blocks, Floats], None]] = {
     "Q6_K": _q6_k,
     "IQ4_NL": _iq4_nl,
     "IQ4_XS": _iq4_xs,
+    "MXFP4": microfloats.mxfp4,
 }

@@ -55,7 +55,7 @@ _TABLE = (
     Format("BF16", 30, 1, 2, executed=True),
     Format("TQ1_0", 34, 256, 54),
     Format("TQ2_0", 35, 256, 66),
-    Format("MXFP4", 39, 32, 17),
+    Format("MXFP4", 39, 32, 17, executed=True),
     Format("NVFP4", 40, 64, 36),
     Format("Q1_0", 41, 128, 18),
     Format("Q2_0", 42, 64, 18),
