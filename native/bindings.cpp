@@ -7,6 +7,7 @@ void bind_text(nb::module_ module);
 void bind_sampling(nb::module_ module);
 void bind_ngrams(nb::module_ module);
 void bind_kernels(nb::module_ module);
+void bind_quantize(nb::module_ module);
 void bind_program(nb::module_ module);
 
 NB_MODULE(_native, module) {
@@ -15,5 +16,6 @@ NB_MODULE(_native, module) {
   bind_sampling(sampling);
   bind_ngrams(sampling);
   bind_kernels(module.def_submodule("kernels"));
+  bind_quantize(module.def_submodule("quantize"));
   bind_program(module.def_submodule("program"));
 }

@@ -57,6 +57,17 @@ if(PYRITE_SANITIZE)
 endif()
 list(APPEND PYRITE_BINDING_SOURCES native/bind_kernels.cpp)
 
+# quantize: rows into blocks, by the lanes of each instruction set
+list(APPEND PYRITE_SOURCES native/quantize/quantize.cpp native/quantize/isa_scalar.cpp)
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
+  list(APPEND PYRITE_SOURCES native/quantize/isa_avx2.cpp native/quantize/isa_avx512.cpp)
+  set_source_files_properties(native/quantize/isa_avx2.cpp PROPERTIES COMPILE_OPTIONS "${AVX2}")
+  set_source_files_properties(native/quantize/isa_avx512.cpp PROPERTIES COMPILE_OPTIONS "${AVX512}")
+elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
+  list(APPEND PYRITE_SOURCES native/quantize/isa_neon.cpp)
+endif()
+list(APPEND PYRITE_BINDING_SOURCES native/bind_quantize.cpp)
+
 # program: thread team and executor of a lowered plan
 list(APPEND PYRITE_SOURCES native/program/attendance.cpp native/program/attention.cpp
      native/program/binding.cpp

@@ -1,0 +1,2 @@
+#define PYRITE_ISA avx2
+#include "quantize/isa.inl"

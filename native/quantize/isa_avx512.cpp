@@ -1,0 +1,2 @@
+#define PYRITE_ISA avx512
+#include "quantize/isa.inl"

@@ -1,0 +1,2 @@
+#define PYRITE_ISA neon
+#include "quantize/isa.inl"
