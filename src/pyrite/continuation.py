@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from pyrite.errors import ContextLengthError, ParameterError
-from pyrite.kv.cache import Parting
+from pyrite.kv.table import Parting
 from pyrite.request import (
     Delta,
     FinishReason,

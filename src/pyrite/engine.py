@@ -13,15 +13,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.assembly import Assembler
+from pyrite.assembly import Assembler, Rows
 from pyrite.backends.base import Runner
 from pyrite.continuation import Continuation, merged
 from pyrite.errors import ParameterError
 from pyrite.grammars import WaitingRoom
-from pyrite.kv.cache import PageCache, PageTable
+from pyrite.kv.cache import PageCache
 from pyrite.kv.pages import PAGE_TOKENS, PagePool
+from pyrite.kv.states import States
+from pyrite.kv.table import PageTable
 from pyrite.request import Delta, EngineStats, Request
-from pyrite.sampling.masks import MaskTeam
+from pyrite.sampling.masks import MaskTeam, Started
 from pyrite.sampling.sampler import BatchSampler, Sampled
 from pyrite.scheduler import Policy, Scheduler
 from pyrite.sequence import Sequence, Slice
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
 
 COMPILE_WAIT_SECONDS = 0.02  # for a grammar, when there is nothing else to do
 Logits = NDArray[np.float32]  # (rows, vocabulary)
+Drawn = Sampled | Exception | None  # a token, why there is none, or that none was wanted
 
 
 class Engine:
@@ -68,6 +71,7 @@ class Engine:
             fingerprint=fingerprint,
             is_on=prefix_cache,
             keeper=keeper,
+            states=States(runner.num_slots) if runner.state_bytes else None,
         )
         self._keeper = keeper
         self.scheduler = Scheduler(cache, policy or Policy(runner.max_tokens))
@@ -139,6 +143,7 @@ class Engine:
         self._speculation.propose(running, self.scheduler.policy.max_batch_tokens)
         slices = self.scheduler.schedule()
         self.scheduler.cache.run_copies(self.runner.copy_page)
+        self._copy_states()
         deltas = self._advance(slices)
         if self._keeper is not None:
             self._keeper.step()
@@ -152,13 +157,16 @@ class Engine:
     def stats(self) -> EngineStats:
         """Cheap enough to be asked after every step."""
         scheduler = self.scheduler
-        pool, index = scheduler.cache.pool, scheduler.cache.index
+        pool, index, states = scheduler.cache.pool, scheduler.cache.index, scheduler.cache.states
         return EngineStats(
             waiting=len(scheduler.waiting) + len(self._compiling),
             running=len(scheduler.running),
             pages_total=pool.num_pages,
             pages_used=pool.num_pages - pool.num_free - index.num_idle,
             pages_cached=index.num_idle,
+            states_total=states.num_slots if states else 0,
+            states_used=states.num_held + states.num_spare if states else 0,
+            states_cached=states.num_checkpoints if states else 0,
             prefix_queries=scheduler.num_queried_tokens,
             prefix_hits=scheduler.num_found_tokens,
             restored_tokens=self._keeper.num_restored * PAGE_TOKENS if self._keeper else 0,
@@ -196,11 +204,16 @@ class Engine:
                 refused.append(continuation.end("error", failure))
         return refused
 
+    def _copy_states(self) -> None:
+        if self.scheduler.cache.states is not None:
+            self.scheduler.cache.states.run_copies(self.runner.copy_state)
+
     def _advance(self, slices: list[Slice]) -> list[Delta | None]:
         """Computes the slices in one batch, then commits them one by one.
 
         When the batch fails, each slice is computed by itself, so that the one at fault fails
-        alone: nothing is committed then, and keys and values may be written twice.
+        alone: nothing is committed then, no state has moved, and keys and values may be written
+        twice.
         """
         if not slices:
             return []
@@ -212,7 +225,7 @@ class Engine:
             return [delta for work in slices for delta in self._advance([work])]
         return [self._commit(work, *result) for work, result in zip(slices, results, strict=True)]
 
-    def _run(self, slices: list[Slice]) -> list[tuple[Logits, Logits, Sampled | None]]:
+    def _run(self, slices: list[Slice]) -> list[tuple[Logits, Logits, Drawn]]:
         """Of each slice the logits to score, and those to draw from; what the first of these gave.
 
         The logits are the runner's, until it runs again.
@@ -224,14 +237,7 @@ class Engine:
             began = time.perf_counter()
             logits = self.runner.run(batch)  # (outputs, vocabulary)
             self._speculation.times.observe(batch.num_tokens, time.perf_counter() - began)
-        sampled = iter(
-            started.sample(
-                self._sampler,
-                [one.sampler for one, _ in drawing],
-                logits,
-                np.array([own.drawn.start for _, own in drawing], np.int32),
-            )
-        )
+        sampled = iter(self._sample(started, drawing, logits))
         return [
             (
                 logits[own.scored.start : own.scored.stop],
@@ -241,9 +247,27 @@ class Engine:
             for own in rows
         ]
 
-    def _commit(
-        self, work: Slice, scored: Logits, drawn: Logits, sampled: Sampled | None
-    ) -> Delta | None:
+    def _sample(
+        self, started: Started, drawing: list[tuple[Continuation, Rows]], logits: Logits
+    ) -> list[Drawn]:
+        """The first token of each. What fails is drawn one by one, from the same logits: what was
+        computed is not computed again, for states have moved."""
+        try:
+            samplers = [one.sampler for one, _ in drawing]
+            first = np.array([own.drawn.start for _, own in drawing], np.int32)
+            return [*started.sample(self._sampler, samplers, logits, first)]
+        except Exception:
+            return [self._draw_alone(one, logits[own.drawn.start]) for one, own in drawing]
+
+    def _draw_alone(self, continuation: Continuation, logits: Logits) -> Drawn:
+        try:
+            return self._draw(continuation, logits[np.newaxis])[0]
+        except Exception as error:
+            return error
+
+    def _commit(self, work: Slice, scored: Logits, drawn: Logits, sampled: Drawn) -> Delta | None:
+        if isinstance(sampled, Exception):
+            return self._fail(work, sampled)
         continuation, sequence = self._active[work.sequence.request_id]
         continuation.cached_tokens = sequence.num_cached_tokens
         continuation.parting = sequence.parting
@@ -259,6 +283,7 @@ class Engine:
         else:
             delta = None
         self.scheduler.commit(work, num_sampled=len(delta.token_ids) if delta else 0)
+        self._copy_states()
         if delta and delta.finish_reason:
             self._remove(work.sequence.request_id)
         return delta

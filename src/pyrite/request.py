@@ -83,6 +83,9 @@ class EngineStats:
     pages_total: int = 0
     pages_used: int = 0
     pages_cached: int = 0
+    states_total: int = 0  # slots of recurrent states; 0 for a model without
+    states_used: int = 0  # by requests
+    states_cached: int = 0  # checkpoints of cached prefixes, which give way
     prefix_queries: int = 0  # tokens of prompts that were looked up
     prefix_hits: int = 0  # tokens of them that were found
     restored_tokens: int = 0  # of the hits, read from disk

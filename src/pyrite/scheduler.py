@@ -16,6 +16,10 @@ whose next page is being computed by another waits for it, as long as that one a
 
 When pages run out, the last of the order (priority, arrival) gives its pages back and is computed
 anew later; numbers do not depend on company, so its output is the same.
+
+A sequence of a model with states runs in a slot; one that gets none waits. Its prompt is cut where
+the state is to be kept. A state that went on over guesses that failed is given up for the one that
+was saved before them, and the tokens that held are computed again with the next.
 """
 
 from __future__ import annotations
@@ -24,15 +28,17 @@ import itertools
 from collections.abc import Iterator
 
 from pyrite.errors import CapacityError
-from pyrite.kv.cache import Found, Keeper, PageCache
+from pyrite.kv.cache import Keeper, PageCache
 from pyrite.kv.pages import PAGE_TOKENS, pages_for
+from pyrite.kv.stops import stops_of
+from pyrite.kv.table import Found
+from pyrite.leaders import Leaders
 from pyrite.records import dataclass
 from pyrite.sequence import Sequence, Slice
 from pyrite.shares import Queues, Shares, num_beside
 
 SCORED_TOKENS = 64  # prompt tokens with logits of their own in one step: each is a whole row
 LOOKED_AT = 32  # sequences of a queue: for one that waits for no other's pages; for a crowd
-STALLED_STEPS = 2  # without a slice: nobody waits any longer for the pages of such a sequence
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +69,7 @@ class Scheduler:
         self.num_queried_tokens = 0  # of prompts that were looked up in the prefix index
         self.num_found_tokens = 0  # of these
         self._shares = Shares()
-        self._leaders: dict[bytes, Sequence] = {}  # who computes the page with this key
+        self._leaders = Leaders(cache)
         self._num_arrived = 0
         self._num_steps = 0
         self._best_priority = 0  # of those who are here, without what waiting adds
@@ -105,7 +111,10 @@ class Scheduler:
         self.running.sort(key=self._order)
         step = _Step(self.policy.max_batch_tokens, self.cache.keeper)
         for sequence in self.running.copy():
-            if sequence.num_behind == 1 and sequence.is_running:  # else: preempted meanwhile
+            if sequence.table.is_moving:  # the last step was broken off
+                self._preempt(sequence)
+        for sequence in self.running.copy():
+            if sequence.is_stream and sequence.is_running:  # else: preempted meanwhile
                 self._extend(sequence, step)
         if step.slices:
             streams = [work.sequence.tenant for work in step.slices]
@@ -124,7 +133,13 @@ class Scheduler:
         after them is written anew in time.
         """
         sequence = work.sequence
-        sequence.num_computed_tokens += work.num_tokens + max(0, num_sampled - 1)
+        num_held = max(0, num_sampled - 1)
+        sequence.table.is_moving = False
+        if self.cache.states is not None and num_held < work.num_drafts:
+            self.cache.states.settle(sequence.table, goes_back=True)
+            sequence.num_again = work.num_tokens + num_held
+        else:
+            self._advance(sequence, work.num_tokens + num_held)
         self.num_computed_tokens += work.num_tokens + work.num_drafts
         sequence.num_tokens += num_sampled
         assert sequence.num_computed_tokens <= sequence.num_tokens <= sequence.max_length, sequence
@@ -138,34 +153,49 @@ class Scheduler:
         self.cache.check(sequence.table for sequence in self.running)
         for sequence in self.running:
             assert sequence.is_running, sequence
+            has_slot = sequence.table.slot >= 0
+            assert has_slot == (self.cache.states is not None), f"{sequence}: its slot"
+            stops = [sequence.num_computed_tokens, *sequence.stops]
+            assert all(one < other for one, other in itertools.pairwise(stops)), stops
             held = len(sequence.pages) * PAGE_TOKENS
             assert sequence.num_computed_tokens <= held, f"{sequence}: computed without pages"
         for sequence in self.waiting:
             assert not sequence.is_running, sequence
             assert not sequence.pages, f"{sequence}: waits with pages"
+            assert sequence.table.slot == sequence.table.spare == -1, f"{sequence}: waits in a slot"
             assert sequence.num_computed_tokens == 0, f"{sequence}: waits, partly computed"
-        assert all(leader.is_running for leader in self._leaders.values()), "a leader is gone"
+        self._leaders.check()
         self.waiting.check()
         self._shares.check(sequence.tenant for sequence in [*self.running, *self.waiting])
 
+    def _advance(self, sequence: Sequence, count: int) -> None:
+        if self.cache.states is not None:
+            self.cache.states.settle(sequence.table, goes_back=False)
+        sequence.num_computed_tokens += count
+        sequence.num_again = max(0, sequence.num_again - count)
+
     def _publish(self, sequence: Sequence) -> None:
-        """Makes its computed pages known."""
+        """Makes its computed pages known, and keeps its state where that is wanted."""
         num_published = len(sequence.table.entries)
         self.cache.commit(sequence.table, sequence.num_computed_tokens)
         table = sequence.table
         if not table.is_published:
-            self._stop_leading(sequence, num_published)
+            self._leaders.stop(sequence, num_published)
         elif len(table.entries) > num_published:
-            self._stop_leading(sequence, num_published, len(table.entries))
+            self._leaders.stop(sequence, num_published, len(table.entries))
+        if sequence.stops and sequence.stops[0] == sequence.num_computed_tokens:
+            self.cache.checkpoint(table, sequence.stops.pop(0))
 
     def _prompts(self) -> Iterator[Sequence]:
         """Those further behind than a stream: who run, and who wait and would find pages."""
-        yield from (sequence for sequence in self.running if sequence.num_behind > 1)
+        yield from (sequence for sequence in self.running if not sequence.is_stream)
         spare = self.cache.num_free - self._num_claimed_by_running() if self.waiting else 0
+        slots = LOOKED_AT if self.cache.states is None else self.cache.states.num_available
         for queue in self.waiting.each():
             for sequence in queue[:LOOKED_AT]:
                 spare -= self._num_claimed(sequence)
-                if spare < 0:
+                slots -= self.cache.states is not None
+                if spare < 0 or slots < 0:
                     return
                 yield sequence
 
@@ -186,7 +216,7 @@ class Scheduler:
         candidates = [
             sequence
             for sequence in self.running
-            if sequence.num_behind > 1 and id(sequence) not in step.tried
+            if not sequence.is_stream and id(sequence) not in step.tried
         ]
         if may_admit:
             candidates += self._heads(step)
@@ -206,6 +236,10 @@ class Scheduler:
         """The first of a queue that does not wait for another's pages."""
         first = itertools.islice(queue, LOOKED_AT)
         return next((sequence for sequence in first if not self._follows(sequence)), None)
+
+    def _follows(self, sequence: Sequence) -> bool:
+        """True while it had better wait for what another computes."""
+        return self._leaders.are_before(sequence, self.running, self._num_steps)
 
     def _turn(self, sequence: Sequence) -> tuple[int, int, int]:
         """Whose turn it is goes first; one that has begun goes on for a while."""
@@ -227,8 +261,12 @@ class Scheduler:
             return
         room = min(step.budget, step.scored_budget) if sequence.scores_prompt else step.budget
         count = min(sequence.num_behind, room)
+        if sequence.stops:
+            count = min(count, sequence.stops[0] - sequence.num_computed_tokens)
         if count > 0 and self._grow(sequence, sequence.num_computed_tokens + count, step):
             step.add(Slice(sequence, count))
+            sequence.table.is_moving = self.cache.states is not None
+            sequence.scheduled_to = sequence.num_computed_tokens + count
             sequence.advanced_at = self._num_steps
             self._shares.charge(sequence.tenant, count)
 
@@ -269,7 +307,10 @@ class Scheduler:
         missing = pages_for(end + wanted) - len(sequence.pages)
         if missing > 0 and missing <= self.cache.num_free - self._num_claimed_by_running():
             self.cache.grow(sequence.table, end + wanted)
-        return max(0, min(wanted, len(sequence.pages) * PAGE_TOKENS - end))
+        count = max(0, min(wanted, len(sequence.pages) * PAGE_TOKENS - end))
+        if count and self.cache.states is not None and not self.cache.states.save(sequence.table):
+            return 0
+        return count
 
     def _grow(self, sequence: Sequence, num_tokens: int, step: _Step) -> bool:
         """Gives the sequence pages for `num_tokens` tokens, preempting others if need be."""
@@ -300,23 +341,22 @@ class Scheduler:
     def _stop(self, sequence: Sequence) -> None:
         self.running.remove(sequence)
         sequence.is_running = False
-        self._stop_leading(sequence, 0)
+        self._leaders.stop(sequence, 0)
         self.cache.release(sequence.table, sequence.num_computed_tokens)
         sequence.num_computed_tokens = 0
+        sequence.num_again = 0
+        sequence.scheduled_to = 0
+        sequence.stops = []
 
     def _admit(self, sequence: Sequence) -> bool:
-        """Lets it run if the pages for all its tokens and one more are free.
-
-        Pages that running sequences still need for tokens they know count as taken, and while any
-        runs so do those that are kept for other tenants: what runs may grow into them.
-        """
-        found = Found()
-        if not sequence.scores_prompt:
-            found = self.cache.find(sequence.table, sequence.num_tokens)
-        needed = self.cache.num_taken(found, _num_next(sequence))
-        spare = self.cache.num_free - self._num_claimed_by_running() - needed
-        if self.running:
-            spare -= self.cache.num_kept(sequence.table, found)
+        """Lets it run if the pages for all its tokens and one more are free, and a slot."""
+        if self.cache.states is not None and self.cache.states.num_available == 0:
+            return False
+        found = self._find(sequence)
+        spare = self._num_spare(sequence, found)
+        if spare == 0 and self.cache.states is not None:
+            found = self._find(sequence, copies=False)
+            spare = self._num_spare(sequence, found)
         if spare < 0:
             return False
         self.waiting.remove(sequence)
@@ -325,8 +365,26 @@ class Scheduler:
         sequence.is_running = True
         self.running.append(sequence)
         self._note(sequence)
-        self._lead(sequence)
+        self._leaders.lead(sequence)
+        if self.cache.states is not None and self.cache.is_on:
+            known = (found.num_known, sequence.num_tokens)
+            sequence.stops = stops_of(sequence.num_computed_tokens, *known)
         return True
+
+    def _find(self, sequence: Sequence, *, copies: bool = True) -> Found:
+        if sequence.scores_prompt:
+            return Found()
+        return self.cache.find(sequence.table, sequence.num_tokens, copies=copies)
+
+    def _num_spare(self, sequence: Sequence, found: Found) -> int:
+        """Pages that are left if it runs.
+
+        Those that running sequences still need for tokens they know count as taken, and while any
+        runs so do those that are kept for other tenants: what runs may grow into them.
+        """
+        needed = self.cache.num_taken(found, _num_next(sequence))
+        kept = self.cache.num_kept(sequence.table, found) if self.running else 0
+        return self.cache.num_free - self._num_claimed_by_running() - needed - kept
 
     def _note(self, sequence: Sequence) -> None:
         """What the cache had for it when it came; not what it finds after a preemption."""
@@ -339,26 +397,6 @@ class Scheduler:
             sequence.num_cached_tokens = sequence.num_computed_tokens
             self.num_queried_tokens += sequence.num_tokens
             self.num_found_tokens += sequence.num_computed_tokens
-
-    def _follows(self, sequence: Sequence) -> bool:
-        """True while another computes the next page that this one would find, and advances."""
-        if not self._leaders or sequence.scores_prompt:
-            return False
-        key = self.cache.next_key(sequence.table, sequence.num_tokens)
-        leader = None if key is None else self._leaders.get(key)
-        return leader is not None and self._num_steps - leader.advanced_at <= STALLED_STEPS
-
-    def _lead(self, sequence: Sequence) -> None:
-        """Makes known which pages it is about to compute."""
-        num_pages = sequence.num_tokens // PAGE_TOKENS
-        for key in self.cache.keys(sequence.table, num_pages)[len(sequence.table.entries) :]:
-            self._leaders.setdefault(key, sequence)
-
-    def _stop_leading(self, sequence: Sequence, first: int, stop: int | None = None) -> None:
-        """For those of its pages that were published, or never will be."""
-        for key in sequence.table.keys[first:stop]:
-            if self._leaders.get(key) is sequence:
-                del self._leaders[key]
 
     def _num_claimed_by_running(self) -> int:
         return sum(map(self._num_claimed, self.running))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import field
 
-from pyrite.kv.cache import PageTable, Parting
+from pyrite.kv.table import PageTable, Parting
 from pyrite.records import dataclass
 
 
@@ -27,8 +27,12 @@ class Sequence:
     is_running: bool = False
     was_admitted: bool = False  # once at least
     is_offered: bool = False  # its prompt's pages, to be kept
-    num_computed_tokens: int = 0  # whose keys and values are in its pages
+    num_computed_tokens: int = 0  # whose keys and values are in its pages, and the state after them
+    num_again: int = 0  # of the tokens after these, computed and given up with guesses that failed
+    scheduled_to: int = 0  # tokens that are computed after the step which was scheduled last
+    stops: list[int] = field(default_factory=list, repr=False)  # positions where its state is kept
     num_cached_tokens: int = 0  # of the prompt, found when it was admitted, or read from disk after
+    asked: int = -1  # arrival of the one that was asked to stop where this one parts from it
     parting: Parting | None = field(
         default=None, repr=False
     )  # of the prompt and what was cached then
@@ -41,6 +45,11 @@ class Sequence:
     def num_behind(self) -> int:
         """Tokens that are known and not computed."""
         return self.num_tokens - self.num_computed_tokens
+
+    @property
+    def is_stream(self) -> bool:
+        """True when only the token that was drawn last is new."""
+        return self.num_behind - self.num_again == 1
 
 
 @dataclass(frozen=True, slots=True)

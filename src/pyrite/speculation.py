@@ -15,6 +15,7 @@ from pyrite.sampling.speculate import MOST_GUESSES, Guesser, worthwhile
 from pyrite.sequence import Sequence
 from pyrite.steptimes import StepTimes
 
+MOST_AGAIN = 8  # tokens that a request computes again beside guesses: more are computed without
 CERTAIN = 0.99  # the chance of a token that a grammar forces: the request may end before it
 logger = logging.getLogger("pyrite")
 
@@ -105,6 +106,6 @@ class Speculation:
 
 def _most(sequence: Sequence) -> int:
     """Guesses that the sequence may have: it draws in this step, and one more after them."""
-    if sequence.num_behind != 1:
+    if not sequence.is_stream or sequence.num_again > MOST_AGAIN:
         return 0
     return min(MOST_GUESSES, sequence.max_length - sequence.num_tokens - 1)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -139,6 +140,65 @@ class ReadingRunner:
     def write_page(self, page: int, data: NDArray[np.uint8]) -> None:
         self.pages[page] = data.view(np.int32)
 
+    num_slots = 0
+
+    @property
+    def state_bytes(self) -> int:
+        return 0
+
+    def copy_state(self, source: int, target: int) -> None:
+        raise AssertionError("no state")
+
+    def read_state(self, slot: int, out: NDArray[np.uint8]) -> None:
+        raise AssertionError("no state")
+
+    def write_state(self, slot: int, data: NDArray[np.uint8]) -> None:
+        raise AssertionError("no state")
+
+
+class StateRunner(ReadingRunner):
+    """`states` holds of each slot how many tokens went through it, and a sum of them.
+
+    Whoever goes on from a state of other tokens than its pages hold is found out at once.
+    """
+
+    def __init__(self, logits: Logits = hashed, *, num_slots: int = 8, **sizes: int) -> None:
+        super().__init__(logits, **sizes)
+        self.num_slots = num_slots
+        self.states = np.full((num_slots, 2), POISON, dtype=np.int64)
+        self.free_slots: Callable[[], Iterable[int]] = lambda: ()
+
+    def run(self, batch: Batch) -> NDArray[np.float32]:
+        self.states[list(self.free_slots())] = POISON
+        slots = batch.state_slots.tolist()
+        assert len(slots) == len(set(slots)) == len(batch.sequence_starts) - 1
+        logits = super().run(batch)
+        ends = pairwise(batch.sequence_starts)
+        for owner, (slot, (start, stop)) in enumerate(zip(slots, ends, strict=True)):
+            self._move(batch, owner, slot, range(start, stop))
+        return logits
+
+    def _move(self, batch: Batch, owner: int, slot: int, rows: range) -> None:
+        first, stop = int(batch.positions[rows[0]]), int(batch.positions[rows[-1]]) + 1
+        history = self.pages[batch.page_tables[owner, : -(-stop // PAGE_TOKENS)]].ravel()
+        count, seen = (0, 0) if first == 0 else self.states[slot].tolist()
+        assert count == first, f"the state after {count} tokens, not {first}"
+        assert seen == zlib.crc32(history[:first].tobytes()), "the state of other tokens"
+        self.states[slot] = stop, zlib.crc32(history[:stop].tobytes())
+
+    @property
+    def state_bytes(self) -> int:
+        return self.states[0].nbytes
+
+    def copy_state(self, source: int, target: int) -> None:
+        self.states[target] = self.states[source]
+
+    def read_state(self, slot: int, out: NDArray[np.uint8]) -> None:
+        out[...] = self.states[slot].view(np.uint8)
+
+    def write_state(self, slot: int, data: NDArray[np.uint8]) -> None:
+        self.states[slot] = data.view(np.int64)
+
 
 @dataclass
 class Result:
@@ -175,6 +235,10 @@ def make_engine(runner: ReadingRunner, *, context: int = 512, **options: Any) ->
         runner.pages[[page for page in pages if not pool.is_held(page)]] = POISON
 
     pool.give_back = poisoned  # type: ignore[method-assign]
+    if isinstance(runner, StateRunner):
+        states = engine.scheduler.cache.states
+        assert states is not None
+        runner.free_slots = lambda: states._free
     return engine
 
 
@@ -206,6 +270,8 @@ def assert_idle(engine: Engine) -> None:
     engine.check()
     assert not engine.has_work
     assert engine.scheduler.cache.num_free == engine.runner.num_pages
+    states = engine.scheduler.cache.states
+    assert states is None or states.num_held == 0
 
 
 def alone(one: Request, logits: Logits = hashed, *, context: int = 512) -> Result:

@@ -9,7 +9,8 @@ import pytest
 
 from pyrite.kv.cache import PageCache, PageTable
 from pyrite.kv.pages import PagePool
-from pyrite.scheduler import STALLED_STEPS, Policy, Scheduler
+from pyrite.leaders import STALLED_STEPS
+from pyrite.scheduler import Policy, Scheduler
 from pyrite.sequence import Sequence, Slice
 from pyrite.shares import Shares
 

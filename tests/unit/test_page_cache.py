@@ -2,7 +2,7 @@
 
 The machine plays the engine and the runner: it writes the tokens of each slice into a table of
 pages, and says that what a sequence reads there are its own tokens, whatever was shared, copied,
-evicted, preempted or abandoned in between.
+evicted, preempted or abandoned in between. With states it says the same of what lies in the slots.
 """
 
 from __future__ import annotations
@@ -15,12 +15,14 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from pyrite.kv.cache import PageCache, PageTable
 from pyrite.kv.keys import page_key, root_key
 from pyrite.kv.pages import PAGE_TOKENS, PagePool
-from pyrite.kv.prefix import PrefixIndex
+from pyrite.kv.prefix import CachedPage, PrefixIndex
+from pyrite.kv.states import States
 from pyrite.scheduler import Policy, Scheduler
 from pyrite.sequence import Sequence, Slice
 
 NUM_PAGES = 9
 FREE = -7
+WRONG = -5  # a guess that does not hold
 LENGTHS = st.integers(0, 100)
 
 
@@ -28,10 +30,13 @@ class Engine(RuleBasedStateMachine):
     """Sequences come, are computed, fail and are cancelled at any time."""
 
     window = 0
+    num_slots = 0
 
     def __init__(self) -> None:
         super().__init__()
-        cache = PageCache(PagePool(NUM_PAGES), window=self.window, step_tokens=48)
+        states = States(self.num_slots) if self.num_slots else None
+        cache = PageCache(PagePool(NUM_PAGES), window=self.window, step_tokens=48, states=states)
+        self.states: list[list[int]] = [[FREE]] * self.num_slots  # tokens that went through each
         self.policy = Scheduler(cache, Policy(48, prefill_chunk=20, aging_steps=7))
         self.cache = cache
         self.pages = [[FREE] * PAGE_TOKENS for _ in range(NUM_PAGES)]
@@ -61,20 +66,30 @@ class Engine(RuleBasedStateMachine):
         self.active.append(one)
 
     @precondition(lambda self: self.active)
-    @rule(failing=st.integers(0, 30), abandons=st.integers(0, 12))
-    def step(self, failing: int, abandons: int) -> None:
+    @rule(
+        failing=st.integers(0, 30),
+        abandons=st.integers(0, 12),
+        guessed=st.integers(0, 4),
+        held=st.integers(0, 4),
+    )
+    def step(self, failing: int, abandons: int, guessed: int, held: int) -> None:
         """At times a slice fails, or one is cancelled between being scheduled and computed."""
+        for one in self.active:
+            most = one.max_length - one.num_tokens - 1
+            one.num_drafts = min(guessed, most) if one.is_stream else 0
         slices = self.policy.schedule()
         if abandons == 0:
             self.remove(slices[0].sequence)
             slices = slices[1:]
         self.cache.run_copies(self.copy)
+        self.copy_states()
         for number, work in enumerate(slices):
-            self.compute(work)
+            drawn = self.drawn(work, min(held, work.num_drafts))
+            self.compute(work, drawn)
             if number == failing:
                 self.remove(work.sequence)
             else:
-                self.commit(work)
+                self.commit(work, drawn)
 
     @precondition(lambda self: self.active)
     @rule(data=st.data())
@@ -89,13 +104,31 @@ class Engine(RuleBasedStateMachine):
         assert FREE not in self.pages[source][:4], "a copy of a page that was never written"
         self.pages[target] = self.pages[source].copy()
 
-    def compute(self, work: Slice) -> None:
+    def copy_states(self) -> None:
+        if self.cache.states is not None:
+            self.cache.states.run_copies(self.copy_state)
+
+    def copy_state(self, source: int, target: int) -> None:
+        self.states[target] = self.states[source]
+
+    def drawn(self, work: Slice, held: int) -> list[int]:
+        """The tokens that come after a slice of which so many guesses hold."""
+        first = work.sequence.num_tokens
+        return [9000 + number % 3 for number in range(first, first + held + 1) if work.reaches_end]
+
+    def compute(self, work: Slice, drawn: list[int]) -> None:
         one = work.sequence
         end = one.num_computed_tokens + work.num_tokens
-        for position in range(one.num_computed_tokens, end):
+        wrong = [WRONG] * (work.num_drafts - len(drawn) + 1) if drawn else []
+        fed = [*one.table.token_ids[one.num_computed_tokens : end], *drawn[:-1], *wrong]
+        for position, token_id in enumerate(fed, one.num_computed_tokens):
             page = one.pages[position // PAGE_TOKENS]
             assert not self.cache.pool.is_shared(page), "a page that others hold is written"
-            self.pages[page][position % PAGE_TOKENS] = one.table.token_ids[position]
+            self.pages[page][position % PAGE_TOKENS] = token_id
+        if self.states:
+            known = list(one.table.token_ids[: one.num_computed_tokens])
+            assert self.states[one.table.slot] == known or not known
+            self.states[one.table.slot] = known + fed
         first = max(0, one.num_computed_tokens - self.window + 1) if self.window else 0
         read = [
             self.pages[one.pages[position // PAGE_TOKENS]][position % PAGE_TOKENS]
@@ -103,13 +136,12 @@ class Engine(RuleBasedStateMachine):
         ]
         assert read == list(one.table.token_ids[first:end])
 
-    def commit(self, work: Slice) -> None:
+    def commit(self, work: Slice, drawn: list[int]) -> None:
         one = work.sequence
-        sampled = work.reaches_end
-        if sampled:
-            assert isinstance(one.table.token_ids, list)
-            one.table.token_ids.append(9000 + len(one.table.token_ids) % 3)
-        self.policy.commit(work, 1 if sampled else 0)
+        assert isinstance(one.table.token_ids, list)
+        one.table.token_ids += drawn
+        self.policy.commit(work, len(drawn))
+        self.copy_states()
         if one.num_tokens == one.max_length:
             self.remove(one)
 
@@ -123,12 +155,16 @@ class Engine(RuleBasedStateMachine):
             entry = self.cache.index.by_page(page)
             assert entry is not None
             assert tuple(self.pages[page][: len(entry.tokens)]) == entry.tokens
+            assert entry.slot < 0 or self.states[entry.slot] == tokens_up_to(entry)
+        if self.cache.states is not None:
+            for slot in self.cache.states._free:
+                self.states[slot] = [FREE]
 
     def teardown(self) -> None:
         for _ in range(3000):
             if not self.active:
                 break
-            self.step(failing=99, abandons=9)
+            self.step(failing=99, abandons=9, guessed=0, held=0)
         assert not self.active
         assert self.cache.num_free == NUM_PAGES
 
@@ -139,11 +175,30 @@ class WindowedEngine(Engine):
     window = 40
 
 
+class EngineOfStates(Engine):
+    """The same with states, and slots for a few."""
+
+    num_slots = 5
+
+
+class WindowedEngineOfStates(Engine):
+    window = 40
+    num_slots = 12
+
+
+def tokens_up_to(entry: CachedPage) -> list[int]:
+    before = [] if entry.parent is None else tokens_up_to(entry.parent)
+    return [*before, *entry.tokens]
+
+
 TestEngine = Engine.TestCase
 TestWindowedEngine = WindowedEngine.TestCase
+TestEngineOfStates = EngineOfStates.TestCase
+TestWindowedEngineOfStates = WindowedEngineOfStates.TestCase
 TestEngine.settings = TestWindowedEngine.settings = settings(
     max_examples=30, stateful_step_count=40, derandomize=True, deadline=None
 )
+TestEngineOfStates.settings = TestWindowedEngineOfStates.settings = TestEngine.settings
 
 
 def test_keys_depend_on_all_that_they_cover() -> None:

@@ -5,6 +5,9 @@ shared in part a copy is taken. Pages become known to others only when the step 
 was committed. Pages hold all layers together, so a page can be given back before its sequence ends
 only in a model whose every layer has a window; models that mix keep all pages.
 
+A model with states goes on from a page only where a checkpoint of its state was kept: at chosen
+ends of whole pages of a prompt, and wherever a sequence came to its end.
+
 Knows token ids and numbers of pages: nothing of priorities, nor of what lies in a page.
 """
 
@@ -13,57 +16,17 @@ from __future__ import annotations
 import itertools
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
 from typing import Protocol
 
 from pyrite.kv.keys import page_key
 from pyrite.kv.pages import PAGE_TOKENS, PagePool, pages_for
 from pyrite.kv.prefix import CachedPage, PrefixIndex
-from pyrite.records import dataclass
+from pyrite.kv.states import States
+from pyrite.kv.table import Found, PageTable, Parting
 
 LEAST_COPIED = 4  # tokens: to compute fewer costs less than to copy their page
 SHOWN = 8  # tokens that tell where a prompt parts from a cached one
-_versions = itertools.count(1)
-
-
-@dataclass(slots=True, eq=False)
-class PageTable:
-    """The pages of one sequence. Filled by its owner; changed by the cache only.
-
-    `token_ids` is the owner's own list, which grows; a cache that is off never looks at it.
-    """
-
-    token_ids: Sequence[int] = field(default=(), repr=False)
-    namespace: str = field(default="", repr=False)
-    tenant: str = field(default="", repr=False)  # on whose account its cached pages are
-    pages: list[int] = field(default_factory=list)  # -1: outside of the window, given back
-    version: int = 0  # of `pages`: no two tables, nor one that changed, have the same
-    entries: list[CachedPage] = field(default_factory=list, repr=False)  # of its published pages
-    keys: list[bytes] = field(default_factory=list, repr=False)  # of its first full pages
-    num_dropped: int = 0  # pages at the front that are -1
-    is_published: bool = True  # False: what follows `entries` stays its own
-    next_key: bytes | None = field(default=None, repr=False)  # see PageCache.next_key
-    next_key_at: int = -1  # the index's version for which `next_key` holds
-    known: CachedPage | None = field(default=None, repr=False)  # the last page before that key,
-    num_known: int = 0  # and how many pages there are up to it
-
-
-@dataclass(frozen=True, slots=True)
-class Found:
-    """What the index has of a sequence: whole pages, then the beginning of one more."""
-
-    entries: tuple[CachedPage, ...] = ()
-    partial: CachedPage | None = None
-    num_partial: int = 0  # tokens of `partial`
-
-
-@dataclass(frozen=True, slots=True)
-class Parting:
-    """Where tokens part from the cached ones that are nearest to them."""
-
-    position: int
-    cached_ids: tuple[int, ...]
-    prompt_ids: tuple[int, ...]
+_versions = itertools.count(1)  # of page tables
 
 
 class Keeper(Protocol):
@@ -84,7 +47,8 @@ class Keeper(Protocol):
 
 class PageCache:
     """`window`: positions that some layer sees, 0 for all; a table grows by `step_tokens` at most
-    before the pages outside of it are given back. `fingerprint` names what computes the pages."""
+    before the pages outside of it are given back. `fingerprint` names what computes the pages.
+    `states` has the slots of a model with states, whose pages no keeper can keep."""
 
     def __init__(
         self,
@@ -95,10 +59,12 @@ class PageCache:
         fingerprint: str = "",
         is_on: bool = True,
         keeper: Keeper | None = None,
+        states: States | None = None,
     ) -> None:
         self.pool = pool
+        self.states = states
         self.keeper = keeper if is_on else None
-        self.index = PrefixIndex(pool, fingerprint)
+        self.index = PrefixIndex(pool, fingerprint, states)
         self.window = window
         self.is_on = is_on
         self._most_in_sight = pages_for(window + step_tokens) + 1
@@ -121,20 +87,27 @@ class PageCache:
             self.index.evict()
         return self.pool.take(count)
 
-    def find(self, table: PageTable, num_tokens: int) -> Found:
+    def find(self, table: PageTable, num_tokens: int, *, copies: bool = True) -> Found:
         """What the index has of the first `num_tokens` tokens, the last of which is left out.
 
-        It has to be computed in any case, for the logits after it.
+        It has to be computed in any case, for the logits after it. `copies`: a page may be copied.
         """
         if not self.is_on:
             return Found()
         entries = self._walk(table, (num_tokens - 1) // PAGE_TOKENS)
+        if self.states is not None:
+            return self._find_checkpoint(table, num_tokens, entries, copies=copies)
         parent = entries[-1] if entries else self.index.root(table.namespace)
         rest = table.token_ids[len(entries) * PAGE_TOKENS : num_tokens - 1][:PAGE_TOKENS]
         partial, common = self.index.nearest(parent, rest)
-        if common < LEAST_COPIED or self._is_kept(table, len(entries), num_tokens):
-            return Found(tuple(entries))
-        return Found(tuple(entries), partial, common)
+        if not copies or common < LEAST_COPIED or self._is_kept(table, len(entries), num_tokens):
+            return Found(tuple(entries), num_known=len(entries))
+        return Found(tuple(entries), partial, common, len(entries))
+
+    def checkpoint(self, table: PageTable, num_computed: int) -> None:
+        """Keeps the state after so many tokens, which are whole pages, if these are known."""
+        if self.states is not None and len(table.entries) * PAGE_TOKENS == num_computed > 0:
+            self.states.checkpoint(table, table.entries[-1])
 
     def part(self, table: PageTable, num_tokens: int) -> Parting | None:
         """Where the first `num_tokens` tokens part from what is cached; None: nowhere."""
@@ -182,8 +155,12 @@ class PageCache:
         table.version = next(_versions)
         num_computed = len(table.pages) * PAGE_TOKENS
         self._slide(table, num_computed)
+        last = found.entries[-1] if found.entries else None
         if copies and found.partial is not None and self._copy(table, found.partial):
             num_computed += found.num_partial
+            last = found.partial
+        if self.states is not None:
+            self.states.begin(table, last)
         return num_computed
 
     def grow(self, table: PageTable, num_tokens: int) -> bool:
@@ -237,12 +214,15 @@ class PageCache:
 
     def release(self, table: PageTable, num_computed: int) -> None:
         """Gives all pages back. What was computed stays known while nobody needs the pages."""
-        self._publish_last(table, num_computed)
+        last = self._publish_last(table, num_computed)
+        if self.states is not None:
+            self.states.end(table, None if table.is_moving else last)
         self.index.release(table.pages[table.num_dropped :])
         table.pages = []
         table.entries = []
         table.num_dropped = 0
         table.is_published = True
+        table.is_moving = False
         table.next_key_at = -1
         table.known = None
         table.version = next(_versions)
@@ -277,6 +257,8 @@ class PageCache:
         held = [table.pages[table.num_dropped :] for table in tables]
         sources = [source for source, _ in self._copies]
         self.pool.check([*held, self.index.check(), sources])
+        if self.states is not None:
+            self.states.check(tables, self.index.entries())
         for table in tables:
             assert set(table.pages[: table.num_dropped]) <= {-1}, table
             for entry, page in zip(table.entries, table.pages, strict=False):
@@ -296,6 +278,21 @@ class PageCache:
             entries.append(found)
             parent = found
         return entries
+
+    def _find_checkpoint(
+        self, table: PageTable, num_tokens: int, entries: list[CachedPage], *, copies: bool
+    ) -> Found:
+        """Of the known pages those up to the last checkpoint, which may lie inside of one more."""
+        for number in range(len(entries), -1, -1):
+            parent = entries[number - 1] if number else self.index.root(table.namespace)
+            rest = table.token_ids[number * PAGE_TOKENS : num_tokens - 1][:PAGE_TOKENS]
+            partial = self.index.last_checkpoint(parent, rest) if copies else None
+            if partial is not None:
+                count = len(partial.tokens)
+                return Found(tuple(entries[:number]), partial, count, len(entries))
+            if parent.slot >= 0:
+                return Found(tuple(entries[:number]), num_known=len(entries))
+        return Found(num_known=len(entries))
 
     def _next_key(self, table: PageTable, num_pages: int) -> bytes | None:
         """Goes on from where it came to the last time, for it is asked after each step."""
@@ -339,15 +336,18 @@ class PageCache:
             else:
                 self._adopt_page(table, number, entry)
 
-    def _publish_last(self, table: PageTable, num_computed: int) -> None:
-        """The page that is filled in part; others may copy it."""
+    def _publish_last(self, table: PageTable, num_computed: int) -> CachedPage | None:
+        """The page that is filled in part; others may copy it. Gives the entry, or the last one if
+        that page is whole; None if it is not known."""
         number, count = divmod(num_computed, PAGE_TOKENS)
         is_known = self.is_on and table.is_published and len(table.entries) == number
-        if not is_known or count < LEAST_COPIED:
-            return
+        if is_known and number and not count:
+            return table.entries[-1]
+        if not is_known or count < (LEAST_COPIED if self.states is None else 1):
+            return None
         tokens = _tokens_of(table, number)[:count]
         before = table.keys[number - 1] if number else self.index.root_key(table.namespace)
-        self._enter(table, page_key(before, tokens), tokens, table.pages[number])
+        return self._enter(table, page_key(before, tokens), tokens, table.pages[number])
 
     def _enter(
         self, table: PageTable, key: bytes, tokens: tuple[int, ...], page: int

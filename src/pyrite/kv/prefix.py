@@ -11,13 +11,14 @@ pages: nothing of requests, nor of what lies in a page.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 
 from pyrite.kv.accounts import Accounts
 from pyrite.kv.keys import root_key
 from pyrite.kv.pages import PAGE_TOKENS, PagePool
+from pyrite.kv.states import States
 
 NEIGHBOURS = 64  # children that are compared for the longest common beginning, the newest first
 
@@ -37,15 +38,20 @@ class CachedPage:
     children: dict[bytes, CachedPage] = field(default_factory=dict, repr=False)  # the newest last
     is_indexed: bool = True  # False once it was evicted
     tenant: str | None = ""  # on whose account it is, None: several's; changed by `Accounts` only
+    slot: int = -1  # with the state after its last token; changed by `States` only
 
 
 class PrefixIndex:
-    """Pages of `pool` by what they hold. `fingerprint` names what computed them."""
+    """Pages of `pool` by what they hold. `fingerprint` names what computed them.
 
-    def __init__(self, pool: PagePool, fingerprint: str = "") -> None:
+    `states` keeps checkpoints of some, for a model with states.
+    """
+
+    def __init__(self, pool: PagePool, fingerprint: str = "", states: States | None = None) -> None:
         self.version = 0  # changes whenever a page is published or forgotten
         self._pool = pool
         self._fingerprint = fingerprint
+        self._states = states
         self._roots: dict[str, CachedPage] = {}  # by namespace; none is without children
         self._by_page: dict[int, CachedPage] = {}
         self._accounts = Accounts(pool.num_pages)
@@ -84,6 +90,17 @@ class PrefixIndex:
             if (common := common_length(child.tokens, tokens)) > length:
                 best, length = child, common
         return best, max(0, length)
+
+    def last_checkpoint(self, parent: CachedPage, tokens: Sequence[int]) -> CachedPage | None:
+        """The longest child that `tokens` begin with, of those with a checkpoint inside a page."""
+        found = [
+            child
+            for child in islice(reversed(parent.children.values()), NEIGHBOURS)
+            if child.slot >= 0
+            and len(child.tokens) < PAGE_TOKENS
+            and child.tokens == tuple(tokens[: len(child.tokens)])
+        ]
+        return max(found, key=lambda child: len(child.tokens), default=None)
 
     def publish(
         self,
@@ -133,6 +150,10 @@ class PrefixIndex:
         """Frees one idle page. A page below it that others still hold is forgotten with it."""
         self._forget(self._accounts.next())
 
+    def entries(self) -> Collection[CachedPage]:
+        """All that it holds."""
+        return self._by_page.values()
+
     def check(self) -> list[int]:
         """Asserts what holds between any two calls; gives the pages that the index holds."""
         reached = [entry for root in self._roots.values() for entry in _below(root)]
@@ -158,11 +179,13 @@ class PrefixIndex:
             del self._by_page[entry.page]
             self._accounts.leave(entry)
             self._pool.give_back([entry.page])
+            if self._states is not None:
+                self._states.forget(entry)
         if top.parent.parent is None and not top.parent.children:
             self._roots = {name: root for name, root in self._roots.items() if root.children}
 
 
-def common_length(left: Sequence[int], right: Sequence[int]) -> int:
+def common_length(left: Sequence[object], right: Sequence[object]) -> int:
     pairs = zip(left, right, strict=False)
     shorter = min(len(left), len(right))
     return next((i for i, (one, other) in enumerate(pairs) if one != other), shorter)
