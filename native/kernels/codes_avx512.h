@@ -80,5 +80,5 @@ struct ByteDot {
   }
 };
 
-template <int kBits, int kPlaneCount, int kSteps>
+template <int kBits, int kPlaneCount>
 using DotFor = ByteDot<kPlaneCount>;

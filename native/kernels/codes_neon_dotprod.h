@@ -55,5 +55,5 @@ struct ByteDot {
   }
 };
 
-template <int kBits, int kPlaneCount, int kSteps>
+template <int kBits, int kPlaneCount>
 using DotFor = ByteDot<kBits == 8, kPlaneCount>;

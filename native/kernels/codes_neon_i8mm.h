@@ -128,5 +128,5 @@ struct ByteDot {
   }
 };
 
-template <int kBits, int kPlaneCount, int kSteps>
+template <int kBits, int kPlaneCount>
 using DotFor = ByteDot<kBits == 8, kPlaneCount>;

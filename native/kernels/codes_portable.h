@@ -90,5 +90,5 @@ struct WordDot {
   static Ints whole(Sum sum) { return sum; }
 };
 
-template <int kBits, int kPlaneCount, int kSteps>
+template <int kBits, int kPlaneCount>
 using DotFor = WordDot;

@@ -46,6 +46,7 @@ class Settings:
     context: int | None = None  # tokens one request may hold, prompt and output together
     kv_pages: int | None = None  # pages of keys and values for all requests together
     kv_bytes: int | None = None  # the same as bytes; not both
+    state_slots: int | None = None  # recurrent states of all requests together, and checkpoints
     max_batch_tokens: int = 512  # tokens one step computes at most
     prefill_chunk: int = 112  # of them for a prompt beside streams; a crowd has more
     prefix_cache: bool = True  # find what was computed for the beginning of an earlier prompt
@@ -59,7 +60,7 @@ class Settings:
     cache: Path = field(default_factory=cache_home)
 
     def __post_init__(self) -> None:
-        for name in ("context", "kv_pages", "kv_bytes", "kv_store_bytes", "threads"):
+        for name in ("context", "kv_pages", "kv_bytes", "state_slots", "kv_store_bytes", "threads"):
             _check_count(name, getattr(self, name), optional=True)
         for name in ("max_batch_tokens", "prefill_chunk"):
             _check_count(name, getattr(self, name), optional=False)

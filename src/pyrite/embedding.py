@@ -28,6 +28,9 @@ from pyrite.models.estimate import estimate_memory, require_memory
 from pyrite.models.registry import build_plan
 from pyrite.pooling import Floats, Pool, check_dimensions, check_pooling
 from pyrite.records import dataclass
+from pyrite.room import Room
+
+NUM_SLOTS = 16  # texts that one batch may hold, in a model with recurrent states
 
 # {architecture}.pooling_type of a GGUF file, where it is of a model that was made for vectors.
 POOLING_TYPES = {1: "mean", 2: "cls", 3: "last"}
@@ -64,6 +67,7 @@ class _Text:
     ids: NDArray[np.int32]
     pool: Pool
     pages: list[int] = field(default_factory=list)
+    slot: int = -1  # of its state, in a model with states
     num_computed: int = 0
 
 
@@ -165,8 +169,9 @@ class Embedder:
         max_tokens = loaded.settings.max_batch_tokens
         self._require_memory(plan, max_tokens)
         num_pages = pages_for(self.context_length) + pages_for(max_tokens)
+        room = Room(self.context_length, num_pages, NUM_SLOTS)
         weights, settings = loaded.checkpoint.tensors, loaded.settings
-        return prepared(loaded.backend, plan, weights, num_pages, settings, loaded.threads)
+        return prepared(loaded.backend, plan, weights, room, settings, loaded.threads)
 
     def _require_memory(self, plan: Plan, max_tokens: int) -> None:
         """The weights are there already."""
@@ -176,12 +181,18 @@ class Embedder:
             kv_tokens=self.context_length,
             max_tokens=max_tokens,
             kv_type=self._loaded.settings.kv_type,
+            num_slots=NUM_SLOTS,
         )
         require_memory(replace(needed, weights=0), available_bytes())
 
     @cached_property
     def _pages(self) -> PagePool:
         return PagePool(self.runner.num_pages)
+
+    @cached_property
+    def _slots(self) -> list[int]:
+        """That are free."""
+        return list(range(self.runner.num_slots))
 
     def _check(self, request: EmbeddingRequest) -> None:
         if request.request_id in self._vectors:
@@ -202,11 +213,8 @@ class Embedder:
         slices: list[_Slice] = []
         while budget > 0 and (text := self._current or next(iter(self._waiting), None)):
             work = _Slice(text, min(budget, len(text.ids) - text.num_computed))
-            missing = pages_for(work.positions.stop) - len(text.pages)
-            taken = self._pages.take(missing)
-            if taken is None:
+            if not self._make_room(work):
                 break
-            text.pages += taken
             if text is not self._current:
                 self._waiting.pop(0)
             self._current = None
@@ -215,6 +223,19 @@ class Embedder:
         if slices and slices[-1].positions.stop < len(slices[-1].text.ids):
             self._current = slices[-1].text
         return slices
+
+    def _make_room(self, work: _Slice) -> bool:
+        """Pages for its tokens, and a slot if it needs one; False when there are none."""
+        text, needs_slot = work.text, self._plan.has_state and work.text.slot < 0
+        if needs_slot and not self._slots:
+            return False
+        taken = self._pages.take(pages_for(work.positions.stop) - len(text.pages))
+        if taken is None:
+            return False
+        text.pages += taken
+        if needs_slot:
+            text.slot = self._slots.pop()
+        return True
 
     def _compute(self, slices: list[_Slice]) -> list[Floats | Exception]:
         """Hidden states of the rows that each slice wants, or why there are none.
@@ -232,8 +253,10 @@ class Embedder:
 
     def _run(self, slices: list[_Slice]) -> list[Floats | Exception]:
         wanted = [work.text.pool.wanted(*_ends(work.positions)) for work in slices]
-        hidden = self.runner.run(assemble(slices, wanted)).copy()  # (rows, width)
         ends = np.cumsum([len(rows) for rows in wanted])
+        # What may fail comes before the run, which moves the states.
+        batch, hidden = assemble(slices, wanted), np.empty((ends[-1], self.width), np.float32)
+        hidden[...] = self.runner.run(batch)
         return list(np.split(hidden, ends[:-1]))
 
     def _commit(self, work: _Slice, outcome: Floats | Exception) -> Embedded | None:
@@ -280,6 +303,9 @@ class Embedder:
             self._current = None
         self._pages.give_back(text.pages)
         text.pages = []
+        if text.slot >= 0:
+            self._slots.append(text.slot)
+            text.slot = -1
 
 
 def assemble(slices: Sequence[_Slice], wanted: Sequence[range]) -> Batch:
@@ -296,6 +322,7 @@ def assemble(slices: Sequence[_Slice], wanted: Sequence[range]) -> Batch:
         sequence_starts=np.concatenate([[0], ends]).astype(np.int32),
         page_tables=tables,
         output_rows=np.concatenate(rows).astype(np.int32),
+        state_slots=np.array([work.text.slot for work in slices], np.int32),
     )
 
 

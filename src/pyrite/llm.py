@@ -53,6 +53,7 @@ def load(
     backend: str = "cpu",
     kv_pages: int | None = None,
     kv_bytes: int | None = None,
+    state_slots: int | None = None,
     kv_type: str = "f16",
     numa: str = "spread",
     kv_store_bytes: int | None = None,
@@ -72,6 +73,8 @@ def load(
     bits of activation, "fast" with 8 except in the last layer and the head. `kv_pages` or
     `kv_bytes`: memory for the keys and values of all requests; only what is used is taken. With
     `prefix_cache`, what they do not need keeps the beginnings of earlier prompts and answers.
+    `state_slots`: in a model with recurrent states, how many of them there is memory for, 64 if it
+    suffices: half for requests that run at once, the others for beginnings that are kept.
     `kv_type`: "f16", or "q8" for 8 bits, which take about half the memory. `numa`: on a machine
     of several memory nodes "spread" keeps each thread to one and lays weights on all; or "off".
     `speculation`: how next tokens are guessed, to be verified several in one step: "ngram" from
@@ -91,6 +94,7 @@ def load(
         backend=backend,
         kv_pages=kv_pages,
         kv_bytes=kv_bytes,
+        state_slots=state_slots,
         kv_type=kv_type,
         numa=numa,
         kv_store_bytes=kv_store_bytes,

@@ -26,20 +26,27 @@ def all_logits(engine: Engine, token_ids: Sequence[int]) -> NDArray[np.float32]:
     if len(token_ids) > engine.context_length:
         raise ContextLengthError(len(token_ids), engine.context_length)
     cache, needed = engine.scheduler.cache, pages_for(len(token_ids))
+    if cache.states is not None and cache.states.num_available == 0:
+        hint = "end other requests first, or load the model with more state slots"
+        raise CapacityError("each state slot is a request's", hint=hint)
     pages = cache.take(needed)
     if pages is None:
         raise CapacityError(
             f"{len(token_ids)} tokens take {needed} pages, and {cache.num_free} are free",
             hint="end other requests first, or load the model with more pages",
         )
+    slot = -1 if cache.states is None else cache.states.take()
     try:
-        return _in_chunks(engine, np.array(token_ids, np.int32), np.array([pages], np.int32))
+        ids, tables = np.array(token_ids, np.int32), np.array([pages], np.int32)
+        return _in_chunks(engine, ids, tables, slot)
     finally:
         cache.pool.give_back(pages)
+        if cache.states is not None:
+            cache.states.give_back(slot)
 
 
 def _in_chunks(
-    engine: Engine, token_ids: NDArray[np.int32], page_tables: NDArray[np.int32]
+    engine: Engine, token_ids: NDArray[np.int32], page_tables: NDArray[np.int32], slot: int
 ) -> NDArray[np.float32]:
     logits = np.empty((len(token_ids), engine.vocabulary), np.float32)
     rows = min(ROWS, engine.runner.max_tokens)
@@ -51,6 +58,7 @@ def _in_chunks(
             sequence_starts=np.array([0, len(positions)], np.int32),
             page_tables=page_tables,
             output_rows=positions - np.int32(start),
+            state_slots=np.array([slot], np.int32),
         )
         logits[positions] = engine.runner.run(batch)
     return logits

@@ -12,9 +12,9 @@ from pyrite.backends.base import PAGE_TOKENS
 from pyrite.config import Settings
 from pyrite.errors import CapacityError, ParameterError
 from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
-from pyrite.loading import DEFAULT_CONTEXT, FULL_REQUESTS, Room, find_room
 from pyrite.models.estimate import estimate_memory, kv_bytes_per_token
 from pyrite.models.registry import build_plan
+from pyrite.room import DEFAULT_CONTEXT, FULL_REQUESTS, LEAST_SLOTS, SLOTS, Room, find_room
 
 PLENTY = 1 << 40
 
@@ -101,3 +101,42 @@ def test_what_does_not_fit_is_refused_with_both_numbers(machine: Machine) -> Non
         machine.room(available, kv_pages=51)
     with pytest.raises(CapacityError):
         machine.room(machine.fixed - 1)
+
+
+@pytest.fixture
+def recurrent(machine: Machine) -> Machine:
+    """The same plan with states of 40000 bytes."""
+    machine.plan = replace(machine.plan, states=(4000, 6000))
+    return machine
+
+
+def test_slots_by_default(recurrent: Machine) -> None:
+    assert recurrent.room().num_slots == recurrent.room(None).num_slots == SLOTS
+    assert recurrent.room(state_slots=5).num_slots == 5
+    least = recurrent.fixed + LEAST_SLOTS * 40000
+    pages = DEFAULT_CONTEXT // PAGE_TOKENS * recurrent.page_bytes
+    assert recurrent.room(least + pages).num_slots == LEAST_SLOTS
+    assert recurrent.room(least + pages + 10 * 40000).num_slots == LEAST_SLOTS + 5
+
+
+def test_slots_that_do_not_fit(recurrent: Machine) -> None:
+    available = recurrent.fixed + 100 * recurrent.page_bytes
+    with pytest.raises(CapacityError, match="MiB for states"):
+        recurrent.room(available, context=320, state_slots=1 + available // 40000)
+
+
+def test_slots_of_a_model_without_states(machine: Machine) -> None:
+    assert machine.room().num_slots == 1
+    with pytest.raises(ParameterError, match="no recurrent states"):
+        machine.room(state_slots=4)
+
+
+def test_a_model_of_states_alone(recurrent: Machine) -> None:
+    """Its pages cost nothing, and there are enough for every slot."""
+    recurrent.plan = replace(recurrent.plan, key_heads=(), head_widths=(), value_widths=())
+    assert recurrent.room() == Room(DEFAULT_CONTEXT, SLOTS * DEFAULT_CONTEXT // PAGE_TOKENS, SLOTS)
+    short = recurrent.fixed + 20 * 40000
+    assert recurrent.room(short).context == DEFAULT_CONTEXT
+    assert recurrent.room(short).num_slots == 2 + 18 // 2
+    with pytest.raises(ParameterError, match="no keys and values"):
+        recurrent.room(kv_bytes=1 << 20)

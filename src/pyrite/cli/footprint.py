@@ -14,9 +14,9 @@ from pyrite.graph.memory import least_columns
 from pyrite.graph.ops import Graph
 from pyrite.graph.plan import Plan
 from pyrite.kv.pages import PAGE_TOKENS
-from pyrite.loading import available_for, find_room
 from pyrite.models.estimate import FLOAT_BYTES
 from pyrite.models.registry import build_plan
+from pyrite.room import available_for, find_room
 
 
 def describe_memory(checkpoint: Checkpoint, settings: Settings) -> dict[str, Any]:

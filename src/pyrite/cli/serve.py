@@ -97,6 +97,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "32768 tokens, if memory allows)",
     )
     group.add_argument(
+        "--state-slots",
+        type=int,
+        metavar="N",
+        help="recurrent states of all requests, in a model that has some: half for those that run, "
+        "half for beginnings that are kept (64, if memory allows)",
+    )
+    group.add_argument(
         "--kv-store-bytes",
         type=int,
         default=KV_STORE_BYTES,
@@ -128,6 +135,7 @@ def run(options: argparse.Namespace) -> int:
         prefill_chunk=options.prefill_chunk,
         prefix_cache=not options.no_prefix_cache,
         kv_bytes=options.kv_bytes,
+        state_slots=options.state_slots,
         kv_store_bytes=options.kv_store_bytes or None,
     )
     path = find_model(options.model, this_terminal())

@@ -25,16 +25,22 @@ class MemoryEstimate:
     weights: int
     keys_and_values: int
     activations: int  # the arena and the logits of one batch
+    states: int = 0
 
     @property
     def total(self) -> int:
-        return self.weights + self.keys_and_values + self.activations
+        return self.weights + self.keys_and_values + self.activations + self.states
 
 
 def kv_bytes_per_token(plan: Plan, kv_type: str = "f16") -> int:
     """Keys and values of one token in all layers."""
     layers = zip(plan.key_heads, plan.head_widths, plan.value_widths, strict=True)
     return sum(heads * head_bytes(key, value, kv_type) for heads, key, value in layers)
+
+
+def state_bytes_of(plan: Plan) -> int:
+    """One slot: the states of a sequence."""
+    return FLOAT_BYTES * sum(plan.states)
 
 
 def head_bytes(key_width: int, value_width: int, kv_type: str) -> int:
@@ -52,13 +58,16 @@ def estimate_memory(
     max_tokens: int,
     max_outputs: int = 1,
     kv_type: str = "f16",
+    num_slots: int = 0,
 ) -> MemoryEstimate:
-    """`kv_tokens`: tokens whose keys and values are kept; the other two are of one batch."""
+    """`kv_tokens`: tokens whose keys and values are kept, `num_slots`: states; the other two are of
+    one batch."""
     arena = max_tokens * plan.arena_columns * FLOAT_BYTES
     return MemoryEstimate(
         weights=sum(tensor.num_bytes for tensor in weights.values()),
         keys_and_values=kv_tokens * kv_bytes_per_token(plan, kv_type),
         activations=arena + max_outputs * plan.vocabulary * FLOAT_BYTES,
+        states=num_slots * state_bytes_of(plan),
     )
 
 
@@ -69,7 +78,7 @@ def require_memory(estimate: MemoryEstimate, available: int | None) -> None:
     parts = (
         f"{_mib(estimate.weights)} for weights, {_mib(estimate.keys_and_values)} for keys and"
         f" values, {_mib(estimate.activations)} for activations"
-    )
+    ) + (f", {_mib(estimate.states)} for states" if estimate.states else "")
     raise CapacityError(
         f"the model needs {_mib(estimate.total)} ({parts}); {_mib(available)} are available",
         hint="load it with a smaller context, take a file with fewer bits a weight, or free memory",

@@ -48,6 +48,8 @@ class Metrics:
         self._running = self._gauge("num_requests_running", "requests in the engine's batch")
         self._waiting = self._gauge("num_requests_waiting", "requests that wait for pages or turn")
         self._pages = self._gauge("kv_cache_usage_perc", "share of the pages in use; 1 is all")
+        self._states = self._gauge("state_slots_usage_perc", "share of the state slots in use")
+        self._checkpoints = self._gauge("state_checkpoints", "states of prefixes that are kept")
         self._prompts = self._counter("prompt_tokens", "tokens of prompts")
         self._generated = self._counter("generation_tokens", "tokens of answers")
         self._first = self._histogram(
@@ -88,6 +90,8 @@ class Metrics:
         self._running.set(stats.running)
         self._waiting.set(stats.waiting)
         self._pages.set(stats.pages_used / max(stats.pages_total, 1))
+        self._states.set(stats.states_used / max(stats.states_total, 1))
+        self._checkpoints.set(stats.states_cached)
         if stats.computed_tokens > before.computed_tokens:
             self._step.observe(stats.computed_tokens - before.computed_tokens)
 

@@ -5,7 +5,6 @@ Texts are refused, and every token's own text is empty.
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NoReturn
@@ -16,12 +15,6 @@ from numpy.typing import NDArray
 from pyrite.errors import UnsupportedError
 from pyrite.text.tokenizer import Tokenizer
 
-NO_TOKENIZER = (
-    "the folder holds no tokenizer (tokenizer.json, or a tokenizer.model of SentencePiece): only "
-    "token ids go in and come out"
-)
-logger = logging.getLogger("pyrite")
-
 
 class IdsOnly(Tokenizer):
     """A vocabulary of `size` ids without names; `eos_ids` end an answer."""
@@ -30,8 +23,7 @@ class IdsOnly(Tokenizer):
         self._size = size
         self._eos_ids = tuple(token_id for token_id in eos_ids if 0 <= token_id < size)
         self.pre = ""
-        self.warnings = (NO_TOKENIZER,)
-        logger.warning(NO_TOKENIZER)
+        self.warnings = ()
 
     @property
     def vocab_size(self) -> int:
