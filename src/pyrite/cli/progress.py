@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import sys
 import time
+from collections.abc import Callable
 
 from pyrite.cli.terminal import Terminal, size
 
@@ -15,11 +16,20 @@ SECONDS_BETWEEN = 0.1
 class Progress:
     """Called with (bytes done, bytes in all or None); the line ends with the work, or with `with`.
 
+    `unit` writes a number of what is counted, where that is not bytes.
     Silent unless stderr is a terminal, and for work that takes less than `after_seconds`.
     """
 
-    def __init__(self, label: str, terminal: Terminal, *, after_seconds: float = 0.0) -> None:
+    def __init__(
+        self,
+        label: str,
+        terminal: Terminal,
+        *,
+        after_seconds: float = 0.0,
+        unit: Callable[[int], str] = size,
+    ) -> None:
         self.label = label
+        self._unit = unit
         self._shown = terminal.stderr
         self._width = terminal.width
         self._after = after_seconds
@@ -37,7 +47,7 @@ class Progress:
         if seconds >= self._after and (now - self._last >= SECONDS_BETWEEN or is_last):
             self._last = now
             rate = (done - self._first) / max(seconds, 0.001)
-            line = f"{self.label}  {bar(done, total)}  {size(int(rate))}/s"
+            line = f"{self.label}  {bar(done, total, self._unit)}  {self._unit(int(rate))}/s"
             self._write(f"\r\x1b[K{line[: self._width - 1]}")
             self._drawn = True
         if is_last:
@@ -63,10 +73,10 @@ class Progress:
         self.end()
 
 
-def bar(done: int, total: int | None) -> str:
+def bar(done: int, total: int | None, unit: Callable[[int], str] = size) -> str:
     """`[########--------]  50%  46.4 MiB of 92.8 MiB`; without a total, what is done."""
     if not total:
-        return size(done)
+        return unit(done)
     filled = min(CELLS, CELLS * done // total)
     cells = "#" * filled + "-" * (CELLS - filled)
-    return f"[{cells}] {100 * done // total:3d}%  {size(done)} of {size(total)}"
+    return f"[{cells}] {100 * done // total:3d}%  {unit(done)} of {unit(total)}"

@@ -1,0 +1,275 @@
+"""Quantized files: what is in them, streaming, interruptions, and what goes wrong."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pyrite import conversion
+from pyrite.cli.main import main
+from pyrite.conversion import convert, find_recipe, plan_conversion
+from pyrite.errors import CapacityError, FormatError, ParameterError, TensorError
+from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
+from pyrite.formats.gguf_partial import PartialGguf
+from pyrite.formats.gguf_writer import TensorSpec
+from pyrite.formats.imatrix import Importance, Sums
+from pyrite.quant.dequant import dequantize
+from pyrite.quant.quantize import quantize
+
+
+def tensor(name, shape, seed=0, kind="F32"):
+    values = np.random.default_rng(seed).standard_normal(shape, dtype=np.float32)
+    data = quantize(values.reshape(-1, shape[-1]), kind).reshape(-1)
+    return Tensor(name, kind, shape, data)
+
+
+def checkpoint(tensors, files=()):
+    metadata = {
+        "general.architecture": "llama",
+        "general.name": "tiny",
+        "llama.block_count": 2,
+        "llama.attention.head_count": 4,
+        "llama.attention.head_count_kv": 2,
+        "split.count": 3,
+    }
+    return Checkpoint(
+        path=Path("tiny"),
+        format="gguf",
+        architecture="llama",
+        metadata=metadata,
+        tensors={one.name: one for one in tensors},
+        files=tuple(files),
+    )
+
+
+@pytest.fixture
+def model(tmp_path):
+    stamp = tmp_path / "source"
+    stamp.write_bytes(b"weights")
+    return checkpoint(
+        [
+            tensor("token_embd.weight", (96, 256), 1),
+            tensor("output.weight", (96, 256), 2, "F16"),
+            tensor("blk.0.attn_norm.weight", (256,), 3, "BF16"),
+            tensor("blk.0.attn_q.weight", (40, 256), 4, "BF16"),
+            tensor("blk.0.ffn_gate_inp.weight", (3, 256), 5, "BF16"),
+            tensor("blk.0.ffn_gate_exps.weight", (3, 20, 256), 6),
+            tensor("blk.0.ffn_down_exps.weight", (3, 32, 96), 7, "Q8_0"),
+            tensor("blk.1.attn_q.weight", (40, 256), 8, "Q4_K"),
+        ],
+        [stamp],
+    )
+
+
+def importance(entries, path="calibration.gguf"):
+    return Importance(Path(path), ("text.txt",), 5, 512, entries)
+
+
+def values_of(one):
+    data = one.read()
+    return dequantize(data, one.type, one.shape)
+
+
+def written(model, out, recipe="q4_k_m", known=None, threads=2):
+    convert(plan_conversion(model, find_recipe(recipe), known), out, threads)
+    return open_checkpoint(out)
+
+
+def test_a_file_holds_what_the_recipe_says(model, tmp_path):
+    found = written(model, tmp_path / "out.gguf")
+    assert {name: one.type for name, one in found.tensors.items()} == {
+        "token_embd.weight": "Q4_K",
+        "output.weight": "Q6_K",
+        "blk.0.attn_norm.weight": "F32",
+        "blk.0.attn_q.weight": "Q4_K",
+        "blk.0.ffn_gate_inp.weight": "F32",
+        "blk.0.ffn_gate_exps.weight": "Q4_K",
+        "blk.0.ffn_down_exps.weight": "Q5_0",
+        "blk.1.attn_q.weight": "Q4_K",
+    }
+    for name, one in found.tensors.items():
+        source = model.tensors[name]
+        assert one.shape == source.shape
+        if one.type == source.type:
+            np.testing.assert_array_equal(one.read(), source.read())
+        else:
+            rows = values_of(source).reshape(-1, one.shape[-1])
+            np.testing.assert_array_equal(one.read(), quantize(rows, one.type).reshape(-1))
+    assert found.metadata["general.name"] == "tiny"
+    assert found.metadata["general.file_type"] == 15
+    assert found.metadata["general.quantization_version"] == 2
+    assert "split.count" not in found.metadata
+    assert [path.name for path in tmp_path.iterdir() if path.name.startswith("out")] == ["out.gguf"]
+
+
+def test_slabs_and_threads_change_nothing(model, tmp_path, monkeypatch):
+    written(model, tmp_path / "one.gguf", threads=1)
+    monkeypatch.setattr(conversion, "SLAB_VALUES", 7 * 256)
+    written(model, tmp_path / "other.gguf", threads=3)
+    assert (tmp_path / "one.gguf").read_bytes() == (tmp_path / "other.gguf").read_bytes()
+
+
+def test_importance_is_of_each_matrix_of_a_stack(model, tmp_path):
+    rng = np.random.default_rng(0)
+    squares = rng.lognormal(0, 2, (3, 256)).astype(np.float32)
+    known = importance(
+        {
+            "blk.0.ffn_gate_exps.weight": Sums(squares, np.array([4, 0, 2], np.float32)),
+            "blk.0.attn_q.weight": Sums(squares[:1], np.array([1], np.float32)),
+        }
+    )
+    found = written(model, tmp_path / "out.gguf", known=known)
+    blocks = found.tensors["blk.0.ffn_gate_exps.weight"]
+    rows = values_of(model.tensors[blocks.name])
+    for matrix, weights in enumerate((squares[0] / 4, None, squares[2] / 2)):
+        expected = quantize(rows[matrix], "Q4_K", weights)
+        np.testing.assert_array_equal(blocks.read(matrix * 20, 20), expected.reshape(-1))
+    assert found.metadata["quantize.imatrix.file"] == "calibration.gguf"
+    assert found.metadata["quantize.imatrix.dataset"] == "text.txt"
+    assert found.metadata["quantize.imatrix.entries_count"] == 2
+    assert found.metadata["quantize.imatrix.chunks_count"] == 5
+
+
+def test_importance_of_another_model_is_refused(model):
+    known = importance({"blk.0.attn_q.weight": Sums(np.ones((1, 64), np.float32), np.ones(1))})
+    with pytest.raises(FormatError, match=r"64 columns of blk.0.attn_q.weight, and the model 256"):
+        plan_conversion(model, find_recipe("q4_k_m"), known)
+
+
+class Stopped(BaseException):
+    pass
+
+
+def interrupted_after(count, model, out, monkeypatch):
+    """Runs until `count` tensors are finished."""
+    finish = PartialGguf.finish
+
+    def stop(self, name):
+        finish(self, name)
+        if len(self.finished) == count:
+            raise Stopped
+
+    monkeypatch.setattr(PartialGguf, "finish", stop)
+    with pytest.raises(Stopped):
+        written(model, out)
+    monkeypatch.setattr(PartialGguf, "finish", finish)
+
+
+def test_an_interrupted_run_goes_on(model, tmp_path, monkeypatch):
+    written(model, tmp_path / "whole.gguf")
+    out = tmp_path / "out.gguf"
+    interrupted_after(3, model, out, monkeypatch)
+    assert not out.exists()
+    done = []
+    read = Tensor.read
+    monkeypatch.setattr(Tensor, "read", lambda self, *a: done.append(self.name) or read(self, *a))
+    assert convert(plan_conversion(model, find_recipe("q4_k_m")), out, 1) == 3
+    assert done[0] == "blk.0.attn_q.weight"  # the fourth
+    assert out.read_bytes() == (tmp_path / "whole.gguf").read_bytes()
+    assert not list(tmp_path.glob("out.gguf.*"))
+
+
+def test_what_was_killed_is_done_again_from_its_last_whole_tensor(model, tmp_path, monkeypatch):
+    """No chance to write the journal's last lines, and a line that is cut short."""
+    out = tmp_path / "out.gguf"
+    interrupted_after(3, model, out, monkeypatch)
+    journal = out.with_name("out.gguf.journal")
+    lines = journal.read_text().splitlines()
+    journal.write_text("\n".join(lines[:2]) + "\n" + lines[2][:5])
+    assert convert(plan_conversion(model, find_recipe("q4_k_m")), out, 1) == 1
+
+
+@pytest.mark.parametrize("change", ["source", "recipe", "importance", "partial", "tensor"])
+def test_a_changed_input_starts_anew(model, tmp_path, monkeypatch, change):
+    out, recipe, known = tmp_path / "out.gguf", "q4_k_m", None
+    interrupted_after(3, model, out, monkeypatch)
+    if change == "source":
+        os.utime(model.files[0], ns=(1, 1))
+    if change == "recipe":
+        recipe = "q4_k_s"
+    if change == "importance":
+        sums = Sums(np.ones((1, 256), np.float32), np.ones(1, np.float32))
+        known = importance({"blk.0.attn_q.weight": sums})
+    if change == "partial":
+        out.with_name("out.gguf.partial").write_bytes(b"something else")
+    if change == "tensor":
+        model = checkpoint([*model.tensors.values(), tensor("x.weight", (2, 256))], model.files)
+    assert convert(plan_conversion(model, find_recipe(recipe), known), out, 1) == 0
+    fresh = tmp_path / "fresh.gguf"
+    convert(plan_conversion(model, find_recipe(recipe), known), fresh, 1)
+    assert out.read_bytes() == fresh.read_bytes()
+
+
+def test_two_writers_of_one_file(tmp_path):
+    out, specs = tmp_path / "out.gguf", [TensorSpec("a", "F32", (4,))]
+    with PartialGguf(out, {}, specs, "one"), pytest.raises(ParameterError, match="no other"):
+        PartialGguf(out, {}, specs, "two").__enter__()
+
+
+def test_a_full_disk_says_what_is_needed_and_keeps_what_is_whole(model, tmp_path, monkeypatch):
+    out = tmp_path / "out.gguf"
+
+    def full(*_):
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    with pytest.raises(CapacityError, match=r"out.gguf needs 1 MiB of disk, and \d+ MiB are free"):
+        written(model, out)
+    assert not list(tmp_path.glob("out*"))
+    monkeypatch.undo()
+    interrupted_after(2, model, out, monkeypatch)
+    monkeypatch.setattr(os, "pwrite", full)
+    with pytest.raises(CapacityError):
+        written(model, out)
+    monkeypatch.undo()
+    assert convert(plan_conversion(model, find_recipe("q4_k_m")), out, 1) == 2
+
+
+def test_a_weight_that_is_not_finite_names_its_tensor_and_row(model, tmp_path):
+    broken = model.tensors["token_embd.weight"].data.view(np.float32).reshape(96, 256)
+    broken[70, 3] = np.nan
+    with pytest.raises(TensorError, match=r"token_embd.weight, from row 0 on: row 70 holds"):
+        written(model, tmp_path / "out.gguf")
+    assert not (tmp_path / "out.gguf").exists()
+
+
+@pytest.fixture
+def golden_model(golden):
+    return str(golden / "gguf_models" / "llama_q8_0.gguf")
+
+
+def refused(capsys, *arguments):
+    assert main(["quantize", *map(str, arguments)]) == 2
+    shown = capsys.readouterr().err
+    assert shown.count("\n") == 1
+    return shown
+
+
+def test_the_command(golden_model, tmp_path, capsys):
+    out = tmp_path / "out.gguf"
+    assert main(["quantize", golden_model, str(out), "--type", "Q5_1", "-t", "2"]) == 0
+    assert "bits a weight" in capsys.readouterr().out
+    found = open_checkpoint(out)
+    assert {one.type for one in found.tensors.values()} == {"F32", "Q5_1", "Q6_K"}
+    assert main(["show", str(out), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["problem"] is None
+    assert "--force" in refused(capsys, golden_model, out)
+    before = out.stat().st_ino
+    assert main(["quantize", golden_model, str(out), "--force"]) == 0
+    assert out.stat().st_ino != before
+
+
+def test_the_command_refuses_what_would_lose_or_not_find_a_file(golden_model, tmp_path, capsys):
+    out = tmp_path / "out.gguf"
+    assert "q4_k_m" in refused(capsys, golden_model, out, "--type", "q4")
+    assert "ends in .gguf" in refused(capsys, golden_model, tmp_path / "out.bin")
+    assert "a folder that is there" in refused(capsys, golden_model, tmp_path / "no" / "out.gguf")
+    assert "model itself" in refused(capsys, golden_model, golden_model, "--force")
+    assert "1024" in refused(capsys, golden_model, out, "-t", "0")
+    assert main(["quantize", golden_model, str(out), "--imatrix", golden_model]) == 3
+    assert "no importance matrix" in capsys.readouterr().err
