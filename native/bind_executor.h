@@ -38,6 +38,15 @@ inline void require(bool holds, const char* what) {
   if (!holds) throw nb::value_error(what);
 }
 
+// Of attention's heads.
+inline HeadShape shape_of(int key_width, int value_width) {
+  constexpr int kMost = 1 << 16;
+  for (int width : {key_width, value_width}) {
+    require(width > 0 && width <= kMost, "a head's width is out of range");
+  }
+  return {key_width, value_width};
+}
+
 class Executor {
  public:
   Executor(const std::string& isa, const Sizes& sizes, Team::Places places);
@@ -61,9 +70,9 @@ class Executor {
                   Activation activation, std::optional<Columns> residual, float softcap,
                   int planes);
   void add_attention(const std::string& label, Columns query, Columns key, Columns value,
-                     Columns out, int key_heads, int head_width, size_t layer_offset, float scale,
-                     int window, float softcap, NormOf query_norm, NormOf key_norm,
-                     std::optional<int> rope, KvType kv_type);
+                     Columns out, int key_heads, int key_width, int value_width, size_t layer_offset,
+                     float scale, int window, float softcap, std::optional<int> sinks,
+                     NormOf query_norm, NormOf key_norm, std::optional<int> rope, KvType kv_type);
 
   void run(Indices token_ids, Indices positions, Indices sequence_starts, Tables page_tables,
            Indices output_rows, Indices state_slots);

@@ -148,29 +148,33 @@ void Executor::add_linear(const std::string& label, Rows rows, Columns in, Colum
 }
 
 void Executor::add_attention(const std::string& label, Columns query, Columns key, Columns value,
-                             Columns out, int key_heads, int head_width, size_t layer_offset,
-                             float scale, int window, float softcap, NormOf query_norm,
-                             NormOf key_norm, std::optional<int> rope, KvType kv_type) {
-  require(key_heads > 0 && head_width > 0 && head_width % 8 == 0, "heads are of 8 columns or more");
-  require(query.second % (head_width * key_heads) == 0 && out.second == query.second &&
-              key.second == head_width * key_heads && value.second == key.second,
+                             Columns out, int key_heads, int key_width, int value_width,
+                             size_t layer_offset, float scale, int window, float softcap,
+                             std::optional<int> sinks, NormOf query_norm, NormOf key_norm,
+                             std::optional<int> rope, KvType kv_type) {
+  const HeadShape shape = shape_of(key_width, value_width);
+  require(key_width % 8 == 0 && value_width % 8 == 0, "heads are of multiples of 8 columns");
+  require(key_heads > 0 && key_heads <= key.second && key.second == key_width * key_heads &&
+              value.second == value_width * key_heads && query.second % key.second == 0 &&
+              out.second == query.second / key_width * value_width,
           "attention's widths differ");
-  const size_t layer_bytes = size_t(key_heads) * head_block_bytes(head_width, kv_type);
+  const size_t layer_bytes = size_t(key_heads) * head_block_bytes(shape, kv_type);
   require(layer_offset % 64 == 0 && layer_offset + layer_bytes <= program_.sizes().page_bytes,
           "a layer lies outside of its page");
   require(window >= 0, "a window is 0 or more");
   AttentionOp op{slice(query), slice(key), slice(value), slice(out)};
-  op.heads = query.second / head_width;
+  op.heads = query.second / key_width;
   op.key_heads = key_heads;
-  op.head_width = head_width;
+  op.shape = shape;
   op.layer_offset = layer_offset;
   op.scale = scale;
   op.window = window;
   op.softcap = softcap;
-  op.query_norm = norm_of(query_norm, head_width);
-  op.key_norm = norm_of(key_norm, head_width);
+  op.sinks = sinks ? vector_of(*sinks, op.heads) : nullptr;
+  op.query_norm = norm_of(query_norm, key_width);
+  op.key_norm = norm_of(key_norm, key_width);
   op.kv_type = kv_type;
-  op.rope = rope ? rope_of(*rope, head_width) : nullptr;
+  op.rope = rope ? rope_of(*rope, key_width) : nullptr;
   window_ = std::max(window_, window == 0 ? kWholeContext : window);
   program_.add(StoreOp{op}, label + " store");
   program_.add(AttendOp{op}, label);

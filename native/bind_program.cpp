@@ -41,7 +41,12 @@ void bind_program(nb::module_ module) {
         return phase_seconds(num_threads);
       },
       "num_threads"_a);
-  module.def("head_block_bytes", &head_block_bytes, "head_width"_a, "kv_type"_a);
+  module.def(
+      "head_block_bytes",
+      [](int key_width, int value_width, KvType kv_type) {
+        return head_block_bytes(shape_of(key_width, value_width), kv_type);
+      },
+      "key_width"_a, "value_width"_a, "kv_type"_a);
   module.def(
       "populate", [](Bytes data) { populate(data.data(), data.shape(0)); }, "data"_a);
 
@@ -76,9 +81,9 @@ void bind_program(nb::module_ module) {
       .def("add_linear", &Executor::add_linear, "label"_a, nb::kw_only(), "rows"_a, "input"_a, "out"_a,
            "weights"_a, "norm"_a.none(), "activation"_a, "residual"_a.none(), "softcap"_a, "planes"_a)
       .def("add_attention", &Executor::add_attention, "label"_a, nb::kw_only(), "query"_a, "key"_a,
-           "value"_a, "out"_a, "key_heads"_a, "head_width"_a, "layer_offset"_a, "scale"_a, "window"_a,
-           "softcap"_a, "query_norm"_a.none(), "key_norm"_a.none(), "rope"_a.none(),
-           "kv_type"_a)
+           "value"_a, "out"_a, "key_heads"_a, "key_width"_a, "value_width"_a, "layer_offset"_a, "scale"_a,
+           "window"_a, "softcap"_a, "sinks"_a.none(), "query_norm"_a.none(), "key_norm"_a.none(),
+           "rope"_a.none(), "kv_type"_a)
       .def("run", &Executor::run, nb::kw_only(), "token_ids"_a, "positions"_a, "sequence_starts"_a,
            "page_tables"_a, "output_rows"_a, "state_slots"_a)
       .def("logits", &Executor::logits, nb::rv_policy::reference_internal)

@@ -1,5 +1,6 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
 #include <nanobind/stl/unique_ptr.h>
 
@@ -39,45 +40,76 @@ pyrite::Strings strings(const Vector<uint8_t>& data, const Vector<int64_t>& star
   return {data.data(), starts.data(), lengths.data(), starts.shape(0)};
 }
 
+// `marks` may be empty: markers are told by their types.
 pyrite::TokenizerSource source(const pyrite::Strings& tokens, const Vector<int32_t>& types,
-                               int32_t unknown_id) {
+                               int32_t unknown_id, const Vector<uint8_t>& marks) {
   if (types.shape(0) != tokens.count) throw nb::value_error("types differ from tokens in number");
   if (tokens.count > size_t(INT32_MAX)) throw nb::value_error("more tokens than ids");
   if (unknown_id < -1 || unknown_id >= int64_t(tokens.count)) {
     throw nb::value_error("unknown_id is not in the vocabulary");
   }
-  return {tokens, types.data(), unknown_id};
+  const size_t num_marks = marks.shape(0);
+  if (num_marks != 0 && num_marks != tokens.count) {
+    throw nb::value_error("marks differ from tokens in number");
+  }
+  return {tokens, types.data(), unknown_id, num_marks == 0 ? nullptr : marks.data()};
+}
+
+pyrite::SpacePrefix space_prefix(int32_t value) {
+  if (value < 0 || value > int32_t(pyrite::SpacePrefix::kFirstUnlessSpaced)) {
+    throw nb::value_error("no such space prefix");
+  }
+  return pyrite::SpacePrefix(value);
 }
 
 std::unique_ptr<Tokenizer> byte_pair(Vector<uint8_t> data, Vector<int64_t> starts,
                                      Vector<int32_t> lengths, Vector<int32_t> types,
-                                     int32_t unknown_id, Vector<uint8_t> merge_data,
-                                     Vector<int64_t> merge_starts, Vector<int32_t> merge_lengths,
-                                     const std::string& splitter) {
+                                     int32_t unknown_id, Vector<uint8_t> marks,
+                                     Vector<uint8_t> merge_data, Vector<int64_t> merge_starts,
+                                     Vector<int32_t> merge_lengths, const std::string& splitter,
+                                     std::optional<bool> whole_word_first) {
   const pyrite::Splitter* found = pyrite::find_splitter(splitter);
   if (found == nullptr) throw nb::value_error("no such pre-tokenizer");
-  const pyrite::TokenizerSource from = source(strings(data, starts, lengths), types, unknown_id);
+  const pyrite::TokenizerSource from =
+      source(strings(data, starts, lengths), types, unknown_id, marks);
   const pyrite::Strings merges = strings(merge_data, merge_starts, merge_lengths);
+  const bool whole = whole_word_first.value_or(found->whole_word_first);
   nb::gil_scoped_release released;
-  return Tokenizer::byte_pair(from, merges, *found);
+  return Tokenizer::byte_pair(from, merges, *found, whole);
 }
 
-std::unique_ptr<Tokenizer> sentence_piece(Vector<uint8_t> data, Vector<int64_t> starts,
-                                          Vector<int32_t> lengths, Vector<int32_t> types,
-                                          int32_t unknown_id, Vector<float> scores,
-                                          bool add_space_prefix) {
+std::unique_ptr<Tokenizer> scored_pieces(Vector<uint8_t> data, Vector<int64_t> starts,
+                                         Vector<int32_t> lengths, Vector<int32_t> types,
+                                         int32_t unknown_id, Vector<uint8_t> marks,
+                                         Vector<float> scores, int32_t prefix) {
   if (scores.shape(0) != starts.shape(0)) throw nb::value_error("scores differ from tokens in number");
-  const pyrite::TokenizerSource from = source(strings(data, starts, lengths), types, unknown_id);
+  const pyrite::TokenizerSource from =
+      source(strings(data, starts, lengths), types, unknown_id, marks);
+  const pyrite::SpacePrefix where = space_prefix(prefix);
   nb::gil_scoped_release released;
-  return Tokenizer::sentence_piece(from, scores.data(), add_space_prefix);
+  return Tokenizer::sentence_piece(from, scores.data(), where);
 }
 
-Ids owned(std::vector<int32_t> values) {
-  using Values = std::vector<int32_t>;
+std::unique_ptr<Tokenizer> merged_pieces(Vector<uint8_t> data, Vector<int64_t> starts,
+                                         Vector<int32_t> lengths, Vector<int32_t> types,
+                                         int32_t unknown_id, Vector<uint8_t> marks,
+                                         Vector<uint8_t> merge_data, Vector<int64_t> merge_starts,
+                                         Vector<int32_t> merge_lengths, int32_t prefix) {
+  const pyrite::TokenizerSource from =
+      source(strings(data, starts, lengths), types, unknown_id, marks);
+  const pyrite::Strings merges = strings(merge_data, merge_starts, merge_lengths);
+  const pyrite::SpacePrefix where = space_prefix(prefix);
+  nb::gil_scoped_release released;
+  return Tokenizer::sentence_piece(from, merges, where);
+}
+
+template <class T>
+nb::ndarray<nb::numpy, T, nb::ndim<1>> owned(std::vector<T> values) {
+  using Values = std::vector<T>;
   auto kept = std::make_unique<Values>(std::move(values));
   nb::capsule owner(kept.get(), [](void* p) noexcept { delete static_cast<Values*>(p); });
   Values* data = kept.release();
-  return Ids(data->data(), {data->size()}, owner);
+  return {data->data(), {data->size()}, owner};
 }
 
 Ids encode_spans(const Tokenizer& tokenizer, nb::bytes text,
@@ -98,20 +130,47 @@ Ids encode(const Tokenizer& tokenizer, nb::bytes text, bool special) {
 }
 
 // `edges`: begin and end of every span that may hold control tokens, ascending. (2 * spans,)
-Ids encode_within(const Tokenizer& tokenizer, nb::bytes text, Vector<int64_t> edges) {
+std::vector<pyrite::Span> spans_of(const Vector<int64_t>& edges, size_t size) {
   if (edges.shape(0) % 2 != 0) throw nb::value_error("a span without an end");
   std::vector<pyrite::Span> spans;
   int64_t last = 0;
   for (size_t i = 0; i < edges.shape(0); i += 2) {
     const int64_t begin = edges.data()[i];
     const int64_t end = edges.data()[i + 1];
-    if (begin < last || end < begin || end > int64_t(text.size())) {
+    if (begin < last || end < begin || end > int64_t(size)) {
       throw nb::value_error("spans must ascend and lie in the text");
     }
     spans.push_back({size_t(begin), size_t(end)});
     last = end;
   }
-  return encode_spans(tokenizer, text, spans);
+  return spans;
+}
+
+Ids encode_within(const Tokenizer& tokenizer, nb::bytes text, Vector<int64_t> edges) {
+  return encode_spans(tokenizer, text, spans_of(edges, text.size()));
+}
+
+// Begin, end and id of every marker. (3 * markers,)
+nb::ndarray<nb::numpy, int64_t, nb::ndim<1>> find_markers(const Tokenizer& tokenizer,
+                                                          nb::bytes text, Vector<int64_t> edges) {
+  const std::vector<pyrite::Span> spans = spans_of(edges, text.size());
+  std::vector<int64_t> found;
+  const auto* bytes = static_cast<const uint8_t*>(text.data());
+  for (const pyrite::Marked& marked : tokenizer.find_markers(bytes, text.size(), spans)) {
+    found.insert(found.end(), {int64_t(marked.begin), int64_t(marked.end), int64_t(marked.id)});
+  }
+  return owned(std::move(found));
+}
+
+Ids encode_between(const Tokenizer& tokenizer, nb::bytes text, bool first) {
+  std::vector<int32_t> ids;
+  {
+    std::optional<nb::gil_scoped_release> released;
+    if (text.size() >= kLongBytes) released.emplace();
+    const auto* bytes = static_cast<const uint8_t*>(text.data());
+    tokenizer.encode_between(bytes, text.size(), first, ids);
+  }
+  return owned(std::move(ids));
 }
 
 void check_id(const Tokenizer& tokenizer, int64_t id) {
@@ -154,13 +213,20 @@ Ids word_ends(nb::bytes text, const std::string& splitter) {
 void bind_tokenizer(nb::module_& module) {
   nb::class_<Tokenizer>(module, "Tokenizer")
       .def_static("byte_pair", &byte_pair, nb::arg("data"), nb::arg("starts"), nb::arg("lengths"),
-                  nb::arg("types"), nb::arg("unknown_id"), nb::arg("merge_data"),
-                  nb::arg("merge_starts"), nb::arg("merge_lengths"), nb::arg("splitter"))
-      .def_static("sentence_piece", &sentence_piece, nb::arg("data"), nb::arg("starts"),
-                  nb::arg("lengths"), nb::arg("types"), nb::arg("unknown_id"), nb::arg("scores"),
-                  nb::arg("add_space_prefix"))
+                  nb::arg("types"), nb::arg("unknown_id"), nb::arg("marks"), nb::arg("merge_data"),
+                  nb::arg("merge_starts"), nb::arg("merge_lengths"), nb::arg("splitter"),
+                  nb::arg("whole_word_first").none())
+      .def_static("scored_pieces", &scored_pieces, nb::arg("data"), nb::arg("starts"),
+                  nb::arg("lengths"), nb::arg("types"), nb::arg("unknown_id"), nb::arg("marks"),
+                  nb::arg("scores"), nb::arg("prefix"))
+      .def_static("merged_pieces", &merged_pieces, nb::arg("data"), nb::arg("starts"),
+                  nb::arg("lengths"), nb::arg("types"), nb::arg("unknown_id"), nb::arg("marks"),
+                  nb::arg("merge_data"), nb::arg("merge_starts"), nb::arg("merge_lengths"),
+                  nb::arg("prefix"))
       .def("encode", &encode, nb::arg("text"), nb::arg("special"))
       .def("encode_within", &encode_within, nb::arg("text"), nb::arg("edges"))
+      .def("find_markers", &find_markers, nb::arg("text"), nb::arg("edges"))
+      .def("encode_between", &encode_between, nb::arg("text"), nb::arg("first"))
       .def("decode", &decode, nb::arg("ids"), nb::arg("skip_special"))
       .def("token_bytes", &token_bytes, nb::arg("id"))
       .def("__len__", &Tokenizer::size)

@@ -9,6 +9,7 @@ list(APPEND PYRITE_SOURCES native/text/unicode.cpp)
 list(APPEND PYRITE_SOURCES native/text/split.cpp)
 list(APPEND PYRITE_SOURCES native/text/vocabulary.cpp)
 list(APPEND PYRITE_SOURCES native/text/markers.cpp)
+list(APPEND PYRITE_SOURCES native/text/merges.cpp)
 list(APPEND PYRITE_SOURCES native/text/byte_pair.cpp)
 list(APPEND PYRITE_SOURCES native/text/sentence_piece.cpp)
 list(APPEND PYRITE_SOURCES native/text/tokenizer.cpp)
@@ -25,7 +26,8 @@ list(APPEND PYRITE_SOURCES native/sampling/ngrams.cpp)
 list(APPEND PYRITE_BINDING_SOURCES native/bind_sampling.cpp native/bind_ngrams.cpp)
 
 # kernels: one table of functions per instruction set, packing of weights
-list(APPEND PYRITE_SOURCES native/kernels/file_block.cpp native/kernels/pack.cpp
+list(APPEND PYRITE_SOURCES native/kernels/codebook.cpp native/kernels/file_block.cpp
+     native/kernels/pack.cpp
      native/kernels/weight_type.cpp native/kernels/table.cpp native/kernels/limits.cpp
      native/kernels/limits_products.cpp native/kernels/limits_reads.cpp)
 function(pyrite_isa name flags)

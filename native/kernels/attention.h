@@ -1,7 +1,8 @@
 #pragma once
 // The contract of the attention kernels. Keys and values of one head lie in blocks of 32 positions:
-// first the keys, transposed to (head_width, 32) so that a vector lane is a key, then the values,
-// (32, padded_width). Blocks are visited in spans of eight. A query folds in one span at a time, in
+// first the keys, transposed to (key_width, 32) so that a vector lane is a key, then the values,
+// (32, padded_width(value_width)). Values that are columns of the keys are kept a second time: in the
+// keys they lie across the lanes that their sums want. Blocks are visited in spans of eight. A query folds in one span at a time, in
 // ascending order, from a beginning of its own for each: where spans begin depends on positions
 // alone, so that a result depends neither on the queries beside it nor on who computed which span.
 
@@ -13,7 +14,7 @@ namespace pyrite {
 constexpr int kPageTokens = 32;
 constexpr int kSpanTokens = 8 * kPageTokens;
 
-constexpr int padded_width(int head_width) { return (head_width + 15) / 16 * 16; }
+constexpr int padded_width(int value_width) { return (value_width + 15) / 16 * 16; }
 
 // How keys and values are kept: as float16; or as 8-bit integers from -127 to 127, which a float
 // scale multiplies: a position has one for every kKeyGroup columns of its key, and one for its
@@ -22,29 +23,37 @@ enum class KvType : uint8_t { kF16, kQ8 };
 
 constexpr int kKeyGroup = 32;
 
-constexpr int key_groups(int head_width) { return (head_width + kKeyGroup - 1) / kKeyGroup; }
+constexpr int key_groups(int key_width) { return (key_width + kKeyGroup - 1) / kKeyGroup; }
+
+// Columns of a head: those of its queries and keys, and those of its values.
+struct HeadShape {
+  int key_width, value_width;
+
+  constexpr int padded() const { return padded_width(value_width); }
+  constexpr size_t keys() const { return size_t(kPageTokens) * key_width; }  // of a block, columns
+  constexpr size_t values() const { return size_t(kPageTokens) * padded(); }
+};
 
 // The largest of the columns under a scale is 127 of it, unless all are smaller than this: then they
 // count as zeros, and so does the scale. Where one is not finite, the scale is NaN.
 constexpr float kSmallestKept = 0x1p-100f;
 
-constexpr size_t head_block_bytes(int head_width, KvType type) {
-  const size_t columns = size_t(head_width + padded_width(head_width));
-  const size_t scales = size_t(key_groups(head_width) + 1);
-  return type == KvType::kF16 ? kPageTokens * columns * sizeof(uint16_t)
-                              : kPageTokens * (columns + scales * sizeof(float));
+constexpr size_t head_block_bytes(HeadShape shape, KvType type) {
+  const size_t columns = shape.keys() + shape.values();
+  const size_t scales = kPageTokens * size_t(key_groups(shape.key_width) + 1);
+  return type == KvType::kF16 ? columns * sizeof(uint16_t) : columns + scales * sizeof(float);
 }
 
 // What is known of a query's result after some spans: the weighted sum of values (padded_width,),
 // sums of weights by lane (16,), and the largest score, alone in the last 16.
-constexpr int partial_width(int head_width) { return padded_width(head_width) + 32; }
+constexpr int partial_width(int value_width) { return padded_width(value_width) + 32; }
 
 // Positions of one head that lie in one block.
 struct StoreRun {
-  const float* keys;  // (count, head_width)
+  const float* keys;  // (count, key_width)
   const float* values;
   size_t value_stride;
-  int head_width;
+  HeadShape shape;
   int first_slot;  // within the block
   int count;
   uint8_t* block;
@@ -52,19 +61,20 @@ struct StoreRun {
 
 // Queries of one sequence that read the same key head.
 struct AttendTile {
-  // (num_queries, head_width), scaled already; the heads of a row are adjacent.
+  // (num_queries, key_width), scaled already; the heads of a row are adjacent.
   const float* queries;
   const int32_t* positions;  // (num_queries,) ascending; none is past the last position written
   int num_queries;
   int num_heads;  // queries of a row
-  int head_width;
+  HeadShape shape;
   int window;     // 0: every position up to the query's own
   float softcap;  // 0: none
+  const float* sinks;  // (num_heads,) one more score each, whose value is nothing; null: none
   const uint8_t* head_blocks;  // this head's block in page 0; page n is n * page_bytes further on
   size_t page_bytes;
   const int32_t* page_table;  // of the sequence
   int first_span, end_span;
-  float* scratch;     // attend_scratch_floats(num_queries, head_width)
+  float* scratch;     // scratch_floats(num_queries, shape)
   float* partials;    // of `attend_spans` and `join`: a span's are (num_queries, partial_width)
   size_t partial_stride;  // from span to span
   float* out;         // of the first row's first head; heads are adjacent
@@ -80,7 +90,7 @@ struct BlockKernels {
 };
 
 struct AttentionKernels {
-  size_t (*scratch_floats)(int num_queries, int head_width);
+  size_t (*scratch_floats)(int num_queries, HeadShape shape);
   // From `partials` to `out`: the same bits as `attend`.
   void (*join)(const AttendTile& tile);
   BlockKernels of_type[2];

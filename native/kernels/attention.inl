@@ -16,20 +16,20 @@ struct State {
 // first-level cache while all queries of a tile go over it.
 constexpr int kPanelLanes = kMostQueries <= kWideQueries ? 2 : 1;
 
-constexpr int wide_floats(int head_width) {
-  return std::max(kBlockKeys * padded_width(head_width), kSpanTokens * 16 * kPanelLanes);
+constexpr int wide_floats(HeadShape shape) {
+  return std::max(kBlockKeys * padded_width(shape.key_width), kSpanTokens * 16 * kPanelLanes);
 }
 
-inline size_t scratch_floats(int num_queries, int head_width) {
-  return size_t(num_queries) * (kSpanTokens + 2 * partial_width(head_width)) +
-         size_t(wide_floats(head_width));
+inline size_t scratch_floats(int num_queries, HeadShape shape) {
+  return size_t(num_queries) * (kSpanTokens + 2 * partial_width(shape.value_width)) +
+         size_t(wide_floats(shape));
 }
 
 inline State state_of(const AttendTile& tile) {
-  const int width = padded_width(tile.head_width);
+  const int width = tile.shape.padded();
   State state;
   state.wide = tile.scratch;
-  state.scores = state.wide + wide_floats(tile.head_width);
+  state.scores = state.wide + wide_floats(tile.shape);
   state.span = {state.scores + size_t(tile.num_queries) * kSpanTokens, width};
   state.total = {state.span.sums(tile.num_queries), width};
   return state;
@@ -91,14 +91,15 @@ inline int num_keys(const AttendTile& tile, int start, int most, int last) {
 
 template <class Stored>
 inline auto parts_of(const AttendTile& tile, const Block& block) {
-  return stored_block<Stored>(block.bytes, tile.head_width);
+  return stored_block<Stored>(block.bytes, tile.shape);
 }
 
 // Scores of kQueries queries from `query` on, with a block whose keys are `keys`, widened or not.
 template <class Stored, int kQueries, class Source, class Next>
 PYRITE_INLINE void score_page(const AttendTile& tile, const Block& block, int query,
                               const Source* keys, Next next, float* scores) {
-  score_block<kQueries>(tile.queries + size_t(query) * tile.head_width, tile.head_width,
+  const int width = tile.shape.key_width;
+  score_block<kQueries>(tile.queries + size_t(query) * width, width,
                         num_keys(tile, block.start, kBlockKeys, query + kQueries - 1), keys,
                         parts_of<Stored>(tile, block).key_scales, next,
                         scores + query * kSpanTokens);
@@ -157,7 +158,7 @@ inline void visit_span_with_few(const AttendTile& tile, const State& state, int 
 // kLanes by 16 columns of a span's values, widened: (keys, 16 * kLanes).
 template <class Stored, int kLanes>
 inline void widen_values(const AttendTile& tile, const Blocks& blocks, int column, float* to) {
-  const int width = padded_width(tile.head_width);
+  const int width = tile.shape.padded();
   const int end = blocks.end();
   for (int i = 0; i < blocks.count; ++i) {
     const Stored* from = parts_of<Stored>(tile, blocks.block[i]).values + column;
@@ -195,7 +196,7 @@ inline void visit_span_with_many(const AttendTile& tile, const State& state, int
                          : following.count > 0 ? following.block[0]
                                                : block;
     const auto parts = parts_of<Stored>(tile, block);
-    widen(parts.keys, kBlockKeys * tile.head_width, state.wide);
+    widen(parts.keys, int(tile.shape.keys()), state.wide);
     const Ahead<Stored> keys = {parts_of<Stored>(tile, after).keys}, values = {parts.values};
     each_queries(block.first, block.end, [&](auto count, int query) {
       const auto visit = [&](auto next) {
@@ -246,7 +247,7 @@ inline void attend(const AttendTile& tile) {
 
 inline Partials partials_of(const AttendTile& tile, int span) {
   return {tile.partials + size_t(span - tile.first_span) * tile.partial_stride,
-          padded_width(tile.head_width)};
+          tile.shape.padded()};
 }
 
 template <class Stored>

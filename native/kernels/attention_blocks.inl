@@ -26,15 +26,15 @@ struct StoredBlock {
 };
 
 template <class Stored>
-inline auto stored_block(uint8_t* bytes, int head_width) {
+inline auto stored_block(uint8_t* bytes, HeadShape shape) {
   Stored* keys = reinterpret_cast<Stored*>(bytes);
-  Stored* values = keys + size_t(kBlockKeys) * head_width;
+  Stored* values = keys + shape.keys();
   if constexpr (kTypeOf<Stored> == KvType::kF16) {
     return StoredBlock<Stored, Unscaled>{keys, values, {}, {}};
   } else {
-    float* scales = reinterpret_cast<float*>(values + size_t(kBlockKeys) * padded_width(head_width));
+    float* scales = reinterpret_cast<float*>(values + shape.values());
     return StoredBlock<Stored, float*>{keys, values, scales,
-                                       scales + kBlockKeys * key_groups(head_width)};
+                                       scales + kBlockKeys * key_groups(shape.key_width)};
   }
 }
 
@@ -70,7 +70,7 @@ inline void store_keys(const StoreRun& run, int start, int width, Divisors divis
   Stored lanes[kBlockKeys][16];
   rows::each_run(width, [&](int column, int count) {
     for (int key = 0; key < run.count; ++key) {
-      const float* from = run.keys + size_t(key) * run.head_width + start + column;
+      const float* from = run.keys + size_t(key) * run.shape.key_width + start + column;
       store_lanes(lanes[key], rows::load_run(from, count), divisor_of_key(key));
     }
     for (int i = 0; i < count; ++i) {
@@ -88,32 +88,32 @@ inline void store_value(const float* value, int width, Lanes divisor, Stored* to
 }
 
 inline void store_halves(const StoreRun& run) {
-  const auto block = stored_block<uint16_t>(run.block, run.head_width);
-  const int width = padded_width(run.head_width);
+  const auto block = stored_block<uint16_t>(run.block, run.shape);
   const Lanes unused = broadcast(1.0f);
-  store_keys(run, 0, run.head_width, [&](int) { return unused; }, block.keys);
+  store_keys(run, 0, run.shape.key_width, [&](int) { return unused; }, block.keys);
   for (int i = 0; i < run.count; ++i) {
-    store_value(run.values + i * run.value_stride, run.head_width, unused,
-                block.values + size_t(run.first_slot + i) * width);
+    store_value(run.values + i * run.value_stride, run.shape.value_width, unused,
+                block.values + size_t(run.first_slot + i) * run.shape.padded());
   }
 }
 
 inline void store_integers(const StoreRun& run) {
-  const auto block = stored_block<int8_t>(run.block, run.head_width);
-  for (int start = 0; start < run.head_width; start += kKeyGroup) {
-    const int width = std::min(kKeyGroup, run.head_width - start);
+  const auto block = stored_block<int8_t>(run.block, run.shape);
+  const int key_width = run.shape.key_width;
+  for (int start = 0; start < key_width; start += kKeyGroup) {
+    const int width = std::min(kKeyGroup, key_width - start);
     float* scales = block.key_scales + start / kKeyGroup * kBlockKeys + run.first_slot;
     for (int i = 0; i < run.count; ++i) {
-      scales[i] = scale_of(run.keys + size_t(i) * run.head_width + start, width);
+      scales[i] = scale_of(run.keys + size_t(i) * key_width + start, width);
     }
     store_keys(run, start, width, [&](int i) { return divisor_of(scales[i]); }, block.keys);
   }
   for (int i = 0; i < run.count; ++i) {
     const float* value = run.values + i * run.value_stride;
     const int slot = run.first_slot + i;
-    block.value_scales[slot] = scale_of(value, run.head_width);
-    store_value(value, run.head_width, divisor_of(block.value_scales[slot]),
-                block.values + size_t(slot) * padded_width(run.head_width));
+    block.value_scales[slot] = scale_of(value, run.shape.value_width);
+    store_value(value, run.shape.value_width, divisor_of(block.value_scales[slot]),
+                block.values + size_t(slot) * run.shape.padded());
   }
 }
 

@@ -131,13 +131,30 @@ inline void join(const Partials& totals, const Partials& next, int num_queries) 
   for (int query = 0; query < num_queries; ++query) join(totals[query], next[query]);
 }
 
+inline float first(Lanes a) {
+  float lane[16];
+  store(lane, a);
+  return lane[0];
+}
+
+// What the sums of values are multiplied by: one by the sum of weights, a sink's among them.
+inline float share_of(Partial total, const float* sink) {
+  const float weights = sum(load(total.weights()));
+  if (sink == nullptr) return 1.0f / weights;
+  const float largest = std::max(total.largest(), *sink);
+  const float share = first(weight_of(broadcast(total.largest() - largest)));
+  return share / std::fma(weights, share, first(weight_of(broadcast(*sink - largest))));
+}
+
 inline void finish(const AttendTile& tile, const Partials& totals) {
+  const int width = tile.shape.value_width;
   for (int query = 0; query < tile.num_queries; ++query) {
-    const Lanes inverse = broadcast(1.0f / sum(load(totals[query].weights())));
-    float* out = tile.out + size_t(query / tile.num_heads) * tile.out_stride +
-                 size_t(query % tile.num_heads) * tile.head_width;
-    rows::each_run(tile.head_width, [&](int column, int count) {
-      rows::store_run(out + column, load(totals.sums(query) + column) * inverse, count);
+    const int head = query % tile.num_heads;
+    const float* sink = tile.sinks == nullptr ? nullptr : tile.sinks + head;
+    const Lanes share = broadcast(share_of(totals[query], sink));
+    float* out = tile.out + size_t(query / tile.num_heads) * tile.out_stride + size_t(head) * width;
+    rows::each_run(width, [&](int column, int count) {
+      rows::store_run(out + column, load(totals.sums(query) + column) * share, count);
     });
   }
 }

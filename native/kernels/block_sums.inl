@@ -11,8 +11,13 @@ struct BlockShape {
   static constexpr bool kOffset = kHasOffset;  // and no zero; the others have one: 1 << zero_bits
 };
 
+template <WeightType kType, int kPlaneCount>
+using DotOf = DotFor<traits_of(kType).code_bits(), kPlaneCount,
+                     kBlock / traits_of(kType).step_columns>;
+
 // With two planes and steps of 8 bits (Q6_K) half a block fills 32 bits: 16 * 32 * 128 * 32639 < 2^31.
-// A whole block is next to that with 5 bits and steps of 6 (Q5_K): 32 * 31 * 63 * 32639.
+// A whole block is next to that with 5 bits and steps of 6 (Q5_K): 32 * 31 * 63 * 32639. Of those with
+// a table the largest are IQ2's: 32 * 43 * 31 * 32639.
 template <WeightType kType, int kPlaneCount>
 using ShapeOf = BlockShape<kBlock / traits_of(kType).step_columns,
                            kType == WeightType::Q6_K ? kPlaneCount : 1, traits_of(kType).has_whole_steps(),

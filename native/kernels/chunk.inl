@@ -87,7 +87,9 @@ inline Lanes halves_at(const uint8_t* from) {
 
 template <Steps kSteps>
 PYRITE_INLINE Ints whole_step(const uint8_t* bytes) {
-  if constexpr (kSteps == Steps::kNibbles) return low_nibbles_as_ints(bytes);
+  if constexpr (kSteps == Steps::kNibbles || kSteps == Steps::kShifted) {
+    return low_nibbles_as_ints(bytes);
+  }
   if constexpr (kSteps == Steps::kLeast) return bytes_as_ints<uint8_t>(bytes);
   return bytes_as_ints<int8_t>(bytes);
 }
@@ -95,6 +97,10 @@ PYRITE_INLINE Ints whole_step(const uint8_t* bytes) {
 template <Steps kSteps>
 PYRITE_INLINE Lanes least_of(const uint8_t* bytes) {
   if constexpr (kSteps == Steps::kNibbles) return to_floats(high_nibbles_as_ints(bytes));
+  if constexpr (kSteps == Steps::kShifted) {
+    const Lanes quarters = to_floats(high_nibbles_as_ints(bytes)) * broadcast(0.25f);
+    return to_floats(low_nibbles_as_ints(bytes)) * (broadcast(0.875f) + quarters);
+  }
   return to_floats(bytes_as_ints<uint8_t>(bytes + kPanelRows));
 }
 
@@ -165,7 +171,8 @@ PYRITE_INLINE void widen_unit_steps(const uint8_t* unit, int num_blocks, Chunk<D
     const PackedBlock<kType> block(unit, num_blocks, b);
     if (kTraits.num_halves > 0 && b % block.kFileBlocks == 0) {
       scale = halves_at(block.halves);
-      if constexpr (kTraits.has_offset()) second = halves_at(block.halves + 32);
+      if constexpr (kTraits.unit != 1) scale = scale * broadcast(kTraits.unit);
+      second = kTraits.num_halves > 1 ? halves_at(block.halves + 32) : scale;
     }
     widen_steps<kType>(block.steps, scale, second, b * block.kSteps * kPanelRows, chunk);
   }

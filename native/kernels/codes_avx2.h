@@ -210,6 +210,6 @@ struct ByteDot {
 };
 
 #if !defined(__AVXVNNI__)  // which has its own choice
-template <int kBits, int kPlaneCount>
+template <int kBits, int kPlaneCount, int kSteps>
 using DotFor = std::conditional_t<(kPlaneCount == 1 && kBits <= 6), ByteDot<kBits>, WordDot>;
 #endif

@@ -80,5 +80,5 @@ struct ByteDot {
   }
 };
 
-template <int kBits, int kPlaneCount>
+template <int kBits, int kPlaneCount, int kSteps>
 using DotFor = ByteDot<kPlaneCount>;

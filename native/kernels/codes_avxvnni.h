@@ -42,8 +42,7 @@ struct PlaneDot {
 };
 
 // Two planes of bytes take as long as words and are widened faster, but two sums are joined at each
-// step: not for types with two steps in a block, of which these are the bits.
-template <int kBits, int kPlaneCount>
+// step: not for types with two steps in a block.
+template <int kBits, int kPlaneCount, int kSteps>
 using DotFor =
-    std::conditional_t<kPlaneCount == 2 && (kBits == 2 || kBits == 3 || kBits == 6), WordDot,
-                       PlaneDot<kPlaneCount>>;
+    std::conditional_t<kPlaneCount == 2 && kSteps == 2, WordDot, PlaneDot<kPlaneCount>>;

@@ -55,5 +55,5 @@ struct ByteDot {
   }
 };
 
-template <int kBits, int kPlaneCount>
+template <int kBits, int kPlaneCount, int kSteps>
 using DotFor = ByteDot<kBits == 8, kPlaneCount>;

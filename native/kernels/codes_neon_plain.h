@@ -99,5 +99,5 @@ struct ByteDot {
   }
 };
 
-template <int kBits, int kPlaneCount>
+template <int kBits, int kPlaneCount, int kSteps>
 using DotFor = std::conditional_t<(kPlaneCount == 1 && kBits <= 5), ByteDot, WordDot>;

@@ -90,5 +90,5 @@ struct WordDot {
   static Ints whole(Sum sum) { return sum; }
 };
 
-template <int kBits, int kPlaneCount>
+template <int kBits, int kPlaneCount, int kSteps>
 using DotFor = WordDot;

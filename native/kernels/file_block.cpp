@@ -2,6 +2,7 @@
 
 #include <cstring>
 
+#include "kernels/codebook.h"
 #include "kernels/layout.h"
 
 namespace pyrite {
@@ -53,6 +54,12 @@ uint8_t iq4_xs_scale(const uint8_t* block, int part) {
   return uint8_t((low | high << 4) - 32);
 }
 
+// The highest four bits of four words.
+uint16_t iq1_m_scale(const uint8_t* block) {
+  const uint8_t* high = block + 49;
+  return uint16_t(high[0] >> 4 | (high[2] & 0xf0) | (high[4] & 0xf0) << 4 | (high[6] & 0xf0) << 8);
+}
+
 }  // namespace
 
 void read_codes(WeightType type, const uint8_t* block, int part, uint8_t codes[32]) {
@@ -83,6 +90,13 @@ void read_codes(WeightType type, const uint8_t* block, int part, uint8_t codes[3
       bits_of_32(block + 64 * (part / 4) + 32 * (part % 2), 4 * (part % 4 / 2), 15, codes);
       return add_bits_of_32(block + 128 + 32 * (part / 4), 2 * (part % 4), 3, 4, codes);
     case WeightType::IQ4_XS: return nibbles_of_16(block + 8 + 16 * part, codes);
+    case WeightType::IQ1_S:
+    case WeightType::IQ1_M:
+    case WeightType::IQ2_XXS:
+    case WeightType::IQ2_XS:
+    case WeightType::IQ2_S:
+    case WeightType::IQ3_XXS:
+    case WeightType::IQ3_S: return read_points(type, block, part, codes);
     case WeightType::MXFP4: return nibbles_of_16(block + 1, codes);
     default: return;
   }
@@ -99,12 +113,23 @@ void read_steps(WeightType type, const uint8_t* block, int part, uint8_t steps[2
     case WeightType::Q5_K: return read_six_bits(block + 4, part, steps);
     case WeightType::Q6_K: std::memcpy(steps, block + 192 + 2 * part, 2); return;
     case WeightType::IQ4_XS: steps[0] = iq4_xs_scale(block, part); return;
+    case WeightType::IQ1_S:
+    case WeightType::IQ1_M:
+    case WeightType::IQ2_XXS:
+    case WeightType::IQ2_XS:
+    case WeightType::IQ2_S:
+    case WeightType::IQ3_XXS:
+    case WeightType::IQ3_S: return read_odd_steps(type, block, part, steps);
     case WeightType::MXFP4: steps[0] = block[0]; return;
     default: return;
   }
 }
 
 void read_halves(WeightType type, const uint8_t* block, uint16_t halves[2]) {
+  if (type == WeightType::IQ1_M) {
+    halves[0] = iq1_m_scale(block);
+    return;
+  }
   const int start = type == WeightType::Q2_K   ? 80
                     : type == WeightType::Q3_K ? 108
                     : type == WeightType::Q6_K ? 208

@@ -71,7 +71,10 @@ Multiply multiply_of(WeightType type) {
     case WeightType::BF16:
     case WeightType::Q2_K:
     case WeightType::Q3_K:
-    case WeightType::Q6_K: return nullptr;
+    case WeightType::Q6_K:
+    case WeightType::IQ1_M:
+    case WeightType::IQ2_XS:
+    case WeightType::IQ2_S: return nullptr;
     case WeightType::Q4_0: return multiply<WeightType::Q4_0, kPlaneCount>;
     case WeightType::Q4_1: return multiply<WeightType::Q4_1, kPlaneCount>;
     case WeightType::Q5_0: return multiply<WeightType::Q5_0, kPlaneCount>;
@@ -81,6 +84,10 @@ Multiply multiply_of(WeightType type) {
     case WeightType::Q5_K: return multiply<WeightType::Q5_K, kPlaneCount>;
     case WeightType::IQ4_NL: return multiply<WeightType::IQ4_NL, kPlaneCount>;
     case WeightType::IQ4_XS: return multiply<WeightType::IQ4_XS, kPlaneCount>;
+    case WeightType::IQ1_S: return multiply<WeightType::IQ1_S, kPlaneCount>;
+    case WeightType::IQ2_XXS: return multiply<WeightType::IQ2_XXS, kPlaneCount>;
+    case WeightType::IQ3_XXS: return multiply<WeightType::IQ3_XXS, kPlaneCount>;
+    case WeightType::IQ3_S: return multiply<WeightType::IQ3_S, kPlaneCount>;
     case WeightType::MXFP4: return multiply<WeightType::MXFP4, kPlaneCount>;
   }
   return nullptr;

@@ -35,6 +35,7 @@ enum class Steps : uint8_t {
   kWhole,    // int8, times the scale; a part of the exact sum
   kLeast,    // uint8 of the same kind, and one that is times the scale of minima
   kNibbles,  // the same two in the halves of a byte
+  kShifted,  // a scale below 16, and above it whether 9/8 of it are the minimum, not 7/8
   kScaled,   // int8, times the scale in float32: exact sums would not fit into 32 bits
   kPower,    // an exponent, E8M0
 };
@@ -45,17 +46,19 @@ struct WeightTraits {
   int zero;          // the code, or its value, that means 0; there is an offset if it is 0 itself
   int step_columns;  // columns under one step: 32 or 16
   Steps steps;
-  int num_halves;    // float16 of a file block: 0, 1 (scale) or 2 (scale, offset or scale of minima)
+  int num_halves;    // float16 of a block: 0, 1 (scale) or 2 (scale, offset or scale of minima)
   int file_columns;  // of a block in the file
   int file_bytes;
   const uint8_t* values = nullptr;  // of the codes, raised by the zero
+  float unit = 1;                   // what the values are in; a power of two that the scale takes on
 
   constexpr bool is_float() const { return low_bits == 0; }
   constexpr bool has_offset() const { return zero == 0 && !is_float(); }
   // Whether the steps are whole numbers under one scale for each block of the file. They are then a
   // part of a block's exact sum.
   constexpr bool has_whole_steps() const {
-    return steps == Steps::kWhole || steps == Steps::kLeast || steps == Steps::kNibbles;
+    return steps == Steps::kWhole || steps == Steps::kLeast || steps == Steps::kNibbles ||
+           steps == Steps::kShifted;
   }
   constexpr int step_bytes() const {
     return steps == Steps::kNone ? 0 : steps == Steps::kLeast ? 2 : 1;
@@ -86,6 +89,13 @@ constexpr WeightTraits traits_of(WeightType type) {
     case WeightType::Q6_K: return {4, 2, 32, 16, Steps::kWhole, 1, 256, 210};
     case WeightType::IQ4_NL: return {4, 0, 128, 32, Steps::kNone, 1, 32, 18, kNonlinear};
     case WeightType::IQ4_XS: return {4, 0, 128, 32, Steps::kScaled, 1, 256, 136, kNonlinear};
+    case WeightType::IQ1_S: return {2, 0, 0, 32, Steps::kShifted, 1, 256, 50};
+    case WeightType::IQ1_M: return {2, 1, 16, 16, Steps::kWhole, 1, 256, 56, kIQ1M, 0.125f};
+    case WeightType::IQ2_XXS: return {2, 1, 64, 32, Steps::kWhole, 1, 256, 66, kIQ2, 0.125f};
+    case WeightType::IQ2_XS: return {2, 1, 64, 16, Steps::kWhole, 1, 256, 74, kIQ2, 0.125f};
+    case WeightType::IQ2_S: return {2, 1, 64, 16, Steps::kWhole, 1, 256, 82, kIQ2, 0.125f};
+    case WeightType::IQ3_XXS: return {4, 0, 32, 32, Steps::kWhole, 1, 256, 98, kIQ3XXS, 0.5f};
+    case WeightType::IQ3_S: return {4, 0, 16, 32, Steps::kWhole, 1, 256, 110, kIQ3S};
     case WeightType::MXFP4: return {4, 0, 16, 32, Steps::kPower, 0, 32, 17, kDoubledE2M1};
   }
   return {};

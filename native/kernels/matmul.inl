@@ -17,7 +17,7 @@ constexpr Kernel kernel() {
   if constexpr (kTraits.is_float()) {
     return {kFloats, multiply_floats<kType>};
   } else {
-    return {DotFor<kTraits.code_bits(), kPlaneCount>::kForm, multiply<kType, kPlaneCount>};
+    return {DotOf<kType, kPlaneCount>::kForm, multiply<kType, kPlaneCount>};
   }
 }
 
@@ -39,6 +39,13 @@ inline Kernel kernel_of(WeightType type) {
     case WeightType::Q6_K: return kernel<WeightType::Q6_K, kPlaneCount>();
     case WeightType::IQ4_NL: return kernel<WeightType::IQ4_NL, kPlaneCount>();
     case WeightType::IQ4_XS: return kernel<WeightType::IQ4_XS, kPlaneCount>();
+    case WeightType::IQ1_S: return kernel<WeightType::IQ1_S, kPlaneCount>();
+    case WeightType::IQ1_M: return kernel<WeightType::IQ1_M, kPlaneCount>();
+    case WeightType::IQ2_XXS: return kernel<WeightType::IQ2_XXS, kPlaneCount>();
+    case WeightType::IQ2_XS:
+    case WeightType::IQ2_S: return kernel<WeightType::IQ2_XS, kPlaneCount>();  // packed alike
+    case WeightType::IQ3_XXS: return kernel<WeightType::IQ3_XXS, kPlaneCount>();
+    case WeightType::IQ3_S: return kernel<WeightType::IQ3_S, kPlaneCount>();
     case WeightType::MXFP4: return kernel<WeightType::MXFP4, kPlaneCount>();
   }
   return {};

@@ -138,7 +138,7 @@ struct Affine {
 // Step and offset of step `s` of a block, in dequant's order of operations.
 Affine affine_of(WeightType type, const BlockParts<const uint8_t>& from, int s, int lane) {
   const WeightTraits traits = traits_of(type);
-  const float scale = traits.num_halves > 0 ? half_at(from.halves, lane) : 0.0f;
+  const float scale = traits.num_halves > 0 ? half_at(from.halves, lane) * traits.unit : 0.0f;
   const float second = traits.num_halves > 1 ? half_at(from.halves, kPanelRows + lane) : 0.0f;
   if (traits.steps == Steps::kNone) return {scale, second};
   const uint8_t* steps = from.steps + lane;
@@ -146,6 +146,10 @@ Affine affine_of(WeightType type, const BlockParts<const uint8_t>& from, int s, 
   switch (traits.steps) {
     case Steps::kNibbles: return {scale * float(step & 15), -(second * float(step >> 4))};
     case Steps::kLeast: return {scale * float(step), -(second * float(steps[kPanelRows]))};
+    case Steps::kShifted: {
+      const float own = scale * float(step & 15);
+      return {own, -(own * (step >> 4 ? 1.125f : 0.875f))};
+    }
     case Steps::kPower: return {half_of_e8m0(step), 0.0f};
     default: return {scale * float(int8_t(step)), 0.0f};
   }

@@ -214,7 +214,7 @@ void multiply_few(const PackedMatrix& matrix, int first_panel, int num_panels,
 template <WeightType kType, int kPlaneCount>
 void multiply(const PackedMatrix& matrix, int first_panel, int num_panels, const Activations& in,
               int first_row, int num_rows, float* out, size_t out_stride) {
-  using Dot = DotFor<traits_of(kType).code_bits(), kPlaneCount>;
+  using Dot = DotOf<kType, kPlaneCount>;
   using Shape = ShapeOf<kType, kPlaneCount>;
   using Many = std::conditional_t<can_be_folded<Dot>(), Folded<Dot>, Dot>;
   if (num_rows > few_rows<Dot, Shape>()) {

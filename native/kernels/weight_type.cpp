@@ -18,7 +18,9 @@ constexpr Name kNames[] = {
     {"Q5_1", WeightType::Q5_1},     {"Q8_0", WeightType::Q8_0},     {"Q2_K", WeightType::Q2_K},
     {"Q3_K", WeightType::Q3_K},     {"Q4_K", WeightType::Q4_K},     {"Q5_K", WeightType::Q5_K},
     {"Q6_K", WeightType::Q6_K},     {"IQ4_NL", WeightType::IQ4_NL}, {"IQ4_XS", WeightType::IQ4_XS},
-    {"MXFP4", WeightType::MXFP4},
+    {"IQ1_S", WeightType::IQ1_S},   {"IQ1_M", WeightType::IQ1_M},   {"IQ2_XXS", WeightType::IQ2_XXS},
+    {"IQ2_XS", WeightType::IQ2_XS}, {"IQ2_S", WeightType::IQ2_S},   {"IQ3_XXS", WeightType::IQ3_XXS},
+    {"IQ3_S", WeightType::IQ3_S},   {"MXFP4", WeightType::MXFP4},
 };
 
 }  // namespace

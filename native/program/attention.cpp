@@ -30,14 +30,14 @@ void shape_head(const AttentionOp& op, const Step& step, const Norm& norm, int p
                 const float* head, float* out) {
   const RowKernels& kernels = step.kernels.rows;
   if (norm) {
-    kernels.normalize(head, norm.weight, norm.eps, op.head_width, out);
+    kernels.normalize(head, norm.weight, norm.eps, op.shape.key_width, out);
     head = out;
   }
   if (op.rope != nullptr) {
-    rotate_head(kernels, *op.rope, position, head, op.head_width, out);
+    rotate_head(kernels, *op.rope, position, head, op.shape.key_width, out);
     head = out;
   }
-  if (scale != 1.0f || head != out) kernels.scale(head, scale, op.head_width, out);
+  if (scale != 1.0f || head != out) kernels.scale(head, scale, op.shape.key_width, out);
 }
 
 const int32_t* page_table(const Batch& batch, int sequence) {
@@ -51,15 +51,17 @@ void store_run(const AttentionOp& op, const Step& step, Member& member, const Ro
   const int32_t page = page_table(step.batch, rows.sequence)[position / kPageTokens];
   uint8_t* block = step.pages + size_t(page) * step.page_bytes + op.layer_offset +
                    size_t(key_head) * op.block_bytes();
-  const size_t column = size_t(key_head) * op.head_width;
-  each_row(op.key, rows, column, op.head_width, [&](int i) {
-    ask(op.value.row(rows.first_row + i) + column, op.head_width);
+  const int width = op.shape.key_width;
+  const size_t column = size_t(key_head) * width;
+  const float* values = op.value.row(rows.first_row) + size_t(key_head) * op.shape.value_width;
+  each_row(op.key, rows, column, width, [&](int i) {
+    ask(values + size_t(i) * op.value.stride, op.shape.value_width);
     shape_head(op, step, op.key_norm, position + i, 1.0f, op.key.row(rows.first_row + i) + column,
-               member.attention + size_t(i) * op.head_width);
+               member.attention + size_t(i) * width);
   });
   step.kernels.attention.of(op.kv_type).store(
-      {member.attention, op.value.row(rows.first_row) + column, op.value.stride, op.head_width,
-       position % kPageTokens, rows.num_rows, block});
+      {member.attention, values, op.value.stride, op.shape, position % kPageTokens, rows.num_rows,
+       block});
 }
 
 const TileCut& cut_of(const AttentionOp& op, const Step& step) {
@@ -120,21 +122,22 @@ void store_own(const AttentionOp& op, const Step& step, Member& member, const Wo
 // The tile but for its queries. Partials are (spans, heads / num_heads, rows, num_heads): those of
 // one span are together, whatever piece it belongs to.
 AttendTile tile_of(const AttentionOp& op, const Step& step, Member& member, const Work& work) {
-  const int width = partial_width(op.head_width);
+  const int width = partial_width(op.shape.value_width);
   AttendTile tile = {};
   tile.queries = member.attention;
   tile.num_queries = work.num_queries();
   tile.num_heads = work.num_heads;
-  tile.head_width = op.head_width;
+  tile.shape = op.shape;
   tile.window = op.window;
   tile.softcap = op.softcap;
+  tile.sinks = op.sinks == nullptr ? nullptr : op.sinks + work.first_head;
   tile.head_blocks = step.pages + op.layer_offset + size_t(work.key_head) * op.block_bytes();
   tile.page_bytes = step.page_bytes;
   tile.page_table = page_table(step.batch, work.rows.sequence);
   tile.first_span = work.piece.first_span;
   tile.end_span = work.piece.end_span;
-  tile.scratch = member.attention + size_t(kTileQueries) * op.head_width;
-  tile.out = op.out.row(work.rows.first_row) + size_t(work.first_head) * op.head_width;
+  tile.scratch = member.attention + size_t(kTileQueries) * op.shape.key_width;
+  tile.out = op.out.row(work.rows.first_row) + size_t(work.first_head) * op.shape.value_width;
   tile.out_stride = op.out.stride;
   if (!work.piece.whole()) {
     tile.partial_stride = size_t(work.rows.num_rows) * op.heads * width;
@@ -146,16 +149,17 @@ AttendTile tile_of(const AttentionOp& op, const Step& step, Member& member, cons
 
 void attend(const AttentionOp& op, const Step& step, Member& member, const Work& work) {
   int32_t positions[kTileQueries];
-  const size_t column = size_t(work.first_head) * op.head_width;
-  each_row(op.query, work.rows, column, work.num_heads * op.head_width, [&](int i) {
+  const int width = op.shape.key_width;
+  const size_t column = size_t(work.first_head) * width;
+  each_row(op.query, work.rows, column, work.num_heads * width, [&](int i) {
     const int row = work.rows.first_row + i;
     for (int head = 0; head < work.num_heads; ++head) {
       const int query = i * work.num_heads + head;
-      const size_t offset = size_t(head) * op.head_width;
+      const size_t offset = size_t(head) * width;
       positions[query] = step.batch.positions[row];
       shape_head(op, step, op.query_norm, positions[query], op.scale,
                  op.query.row(row) + column + offset,
-                 member.attention + size_t(query) * op.head_width);
+                 member.attention + size_t(query) * width);
     }
   });
   AttendTile tile = tile_of(op, step, member, work);
@@ -169,10 +173,11 @@ void attend(const AttentionOp& op, const Step& step, Member& member, const Work&
 int tile_rows(int group) { return std::clamp(kTileQueries / group, 1, kLargestTileRows); }
 
 size_t attention_floats(const AttentionKernels& kernels, const AttentionOp& op) {
-  return size_t(kTileQueries) * op.head_width + kernels.scratch_floats(kTileQueries, op.head_width);
+  return size_t(kTileQueries) * op.shape.key_width +
+         kernels.scratch_floats(kTileQueries, op.shape);
 }
 
-int partial_floats(const AttentionOp& op) { return op.heads * partial_width(op.head_width); }
+int partial_floats(const AttentionOp& op) { return op.heads * partial_width(op.shape.value_width); }
 
 int count_chunks(const StoreOp& op, const Step& step) {
   return stores_in_attend(op.attention, step) ? 0 : int(step.runs.size()) * op.attention.key_heads;

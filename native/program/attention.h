@@ -17,17 +17,18 @@ struct AttentionOp {
   Slice query, key, value, out;
   int heads = 0;
   int key_heads = 0;
-  int head_width = 0;
+  HeadShape shape = {};
   size_t layer_offset = 0;  // of the layer's first block in a page
   KvType kv_type = KvType::kF16;
   float scale = 1;
   int window = 0;
   float softcap = 0;
+  const float* sinks = nullptr;  // (heads,)
   Norm query_norm = {}, key_norm = {};
   const RopeTable* rope = nullptr;
 
   int group() const { return heads / key_heads; }
-  size_t block_bytes() const { return head_block_bytes(head_width, kv_type); }
+  size_t block_bytes() const { return head_block_bytes(shape, kv_type); }
 };
 
 struct StoreOp {

@@ -1,8 +1,5 @@
 #include "text/byte_pair.h"
 
-#include <algorithm>
-#include <bit>
-
 namespace pyrite {
 
 namespace {
@@ -20,36 +17,6 @@ std::array<int16_t, kAlphabetEnd> make_alphabet() {
     bytes[prints ? uint32_t(byte) : next++] = int16_t(byte);
   }
   return bytes;
-}
-
-const uint8_t* as_bytes(std::string_view text) {
-  return reinterpret_cast<const uint8_t*>(text.data());
-}
-
-// A merge on its way into the table.
-struct Pending {
-  size_t start;  // of its bytes, in the buffer of its batch
-  size_t left_size;
-  size_t right_size;  // 0: it is not one
-  uint64_t left_hash;
-  uint64_t right_hash;
-  uint64_t joint_hash;
-  int32_t left;
-  int32_t right;
-  Merge merge;
-};
-
-// Appends the bytes of both parts of b"left right".
-Pending read_merge(std::string_view written, std::string& buffer) {
-  Pending pending{};
-  pending.start = buffer.size();
-  const size_t space = written.find(' ', 1);
-  if (space == std::string_view::npos) return pending;
-  if (!read_byte_alphabet(written.substr(0, space), buffer)) return pending;
-  pending.left_size = buffer.size() - pending.start;
-  if (!read_byte_alphabet(written.substr(space + 1), buffer)) return pending;
-  pending.right_size = buffer.size() - pending.start - pending.left_size;
-  return pending;
 }
 
 }  // namespace
@@ -71,68 +38,19 @@ bool read_byte_alphabet(std::string_view written, std::string& bytes) {
   return true;
 }
 
-PairTable::PairTable(size_t count) : mask_(std::bit_ceil(2 * count + 1) - 1), slots_(mask_ + 1) {}
-
-void PairTable::add(int32_t left, int32_t right, Merge merge) {
-  const uint64_t key = key_of(left, right);
-  size_t slot = slot_of(key);
-  while (slots_[slot].key != kFree) {
-    if (slots_[slot].key == key) return;
-    slot = (slot + 1) & mask_;
-  }
-  slots_[slot] = {key, merge};
-}
-
 BytePair::BytePair(const Vocabulary& vocabulary, const Splitter& splitter, const Strings& merges,
-                   int32_t unknown_id)
+                   int32_t unknown_id, bool whole_word_first)
     : vocabulary_(vocabulary),
       splitter_(splitter),
       pairs_(merges.count),
       whole_(vocabulary.size()),
-      unknown_id_(unknown_id) {
+      unknown_id_(unknown_id),
+      whole_word_first_(whole_word_first) {
   for (int byte = 0; byte < 256; ++byte) {
     const uint8_t value = uint8_t(byte);
     byte_ids_[size_t(byte)] = vocabulary.find(&value, 1);
   }
-  constexpr size_t kBatch = 64;
-  for (size_t begin = 0; begin < merges.count; begin += kBatch) {
-    add_merges(merges, begin, std::min(begin + kBatch, merges.count));
-  }
-}
-
-// In three passes over a batch, each of which asks for the memory that the next one needs.
-void BytePair::add_merges(const Strings& merges, size_t begin, size_t end) {
-  std::string buffer;
-  std::vector<Pending> batch;
-  for (size_t rank = begin; rank < end; ++rank) {
-    batch.push_back(read_merge(merges[rank], buffer));
-    batch.back().merge.key = uint32_t(rank);
-  }
-  for (Pending& pending : batch) {
-    const uint8_t* bytes = as_bytes(buffer) + pending.start;
-    const size_t size = pending.left_size + pending.right_size;
-    pending.left_hash = hash_bytes(bytes, pending.left_size);
-    pending.right_hash = hash_bytes(bytes + pending.left_size, pending.right_size);
-    pending.joint_hash = hash_bytes(bytes, size);
-    vocabulary_.prefetch(pending.left_hash);
-    vocabulary_.prefetch(pending.right_hash);
-    vocabulary_.prefetch(pending.joint_hash);
-  }
-  for (Pending& pending : batch) {
-    const uint8_t* bytes = as_bytes(buffer) + pending.start;
-    const uint8_t* middle = bytes + pending.left_size;
-    const size_t size = pending.left_size + pending.right_size;
-    pending.left = vocabulary_.find(bytes, pending.left_size, pending.left_hash);
-    pending.right = vocabulary_.find(middle, pending.right_size, pending.right_hash);
-    pending.merge.id = vocabulary_.find(bytes, size, pending.joint_hash);
-    pairs_.prefetch(pending.left, pending.right);
-  }
-  for (const Pending& pending : batch) {
-    const bool dead = pending.right_size == 0 || pending.left < 0 || pending.right < 0 ||
-                      pending.merge.id < 0;
-    num_dead_merges_ += dead;
-    if (!dead) pairs_.add(pending.left, pending.right, pending.merge);
-  }
+  num_dead_merges_ = read_merges(merges, vocabulary, read_byte_alphabet, pairs_);
 }
 
 size_t BytePair::num_missing_bytes() const {
@@ -156,7 +74,7 @@ void BytePair::encode_word(const uint8_t* word, size_t size, Scratch& scratch,
     merge_word(word, size, scratch);
     return scratch.symbols.size() == 1;
   };
-  if (id >= 0 && (splitter_.whole_word_first || whole_(id, merges_to_itself))) {
+  if (id >= 0 && (whole_word_first_ || whole_(id, merges_to_itself))) {
     ids.push_back(id);
     return;
   }
@@ -167,7 +85,7 @@ void BytePair::encode_word(const uint8_t* word, size_t size, Scratch& scratch,
   }
 }
 
-void BytePair::encode(const uint8_t* text, size_t size, std::vector<int32_t>& ids) const {
+void BytePair::encode(const uint8_t* text, size_t size, bool, std::vector<int32_t>& ids) const {
   Scratch scratch;
   split(splitter_.stages, Text(text, size), 0, size,
         [&](size_t begin, size_t end) { encode_word(text + begin, end - begin, scratch, ids); });

@@ -16,7 +16,9 @@ class Encoder {
   virtual ~Encoder() = default;
 
   // Appends the ids of `text`, which holds no marker: it is all that stands between two of them.
-  virtual void encode(const uint8_t* text, size_t size, std::vector<int32_t>& ids) const = 0;
+  // `first`: nothing stands before it.
+  virtual void encode(const uint8_t* text, size_t size, bool first,
+                      std::vector<int32_t>& ids) const = 0;
 };
 
 // Remembers of each token whether its own bytes encode to just that token, which is almost always so

@@ -29,6 +29,11 @@ const uint8_t* as_bytes(std::string_view text) {
   return reinterpret_cast<const uint8_t*>(text.data());
 }
 
+bool read_spaced(std::string_view written, std::string& bytes) {
+  bytes += spaces_for_boundaries(written);
+  return true;
+}
+
 }  // namespace
 
 std::string spaces_for_boundaries(std::string_view text) {
@@ -50,17 +55,14 @@ int byte_of_piece(std::string_view piece) {
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-SentencePiece::SentencePiece(const Vocabulary& vocabulary, const float* scores,
-                             bool add_space_prefix, int32_t unknown_id)
+SentencePiece::SentencePiece(const Vocabulary& vocabulary, SpacePrefix prefix, int32_t unknown_id)
     : vocabulary_(vocabulary),
-      keys_(vocabulary.size()),
       whole_(vocabulary.size()),
-      add_space_prefix_(add_space_prefix),
+      prefix_(prefix),
       unknown_id_(unknown_id) {
   byte_ids_.fill(-1);
   for (int32_t id = 0; id < int32_t(vocabulary.size()); ++id) {
     const std::string_view piece = vocabulary.bytes(id);
-    keys_[size_t(id)] = key_of(scores[id]);
     if (vocabulary.kind(id) == Kind::kByte) byte_ids_[uint8_t(piece[0])] = id;
     for (size_t space = piece.find(' ', 1); space < piece.size(); space = piece.find(' ', space + 1)) {
       if (piece[space - 1] != ' ') glues_[uint8_t(piece[space - 1])] = true;
@@ -68,11 +70,35 @@ SentencePiece::SentencePiece(const Vocabulary& vocabulary, const float* scores,
   }
 }
 
-void SentencePiece::encode(const uint8_t* text, size_t size, std::vector<int32_t>& ids) const {
+SentencePiece::SentencePiece(const Vocabulary& vocabulary, const float* scores, SpacePrefix prefix,
+                             int32_t unknown_id)
+    : SentencePiece(vocabulary, prefix, unknown_id) {
+  keys_.reserve(vocabulary.size());
+  for (size_t id = 0; id < vocabulary.size(); ++id) keys_.push_back(key_of(scores[id]));
+}
+
+SentencePiece::SentencePiece(const Vocabulary& vocabulary, const Strings& merges,
+                             SpacePrefix prefix, int32_t unknown_id)
+    : SentencePiece(vocabulary, prefix, unknown_id) {
+  pairs_.emplace(merges.count);
+  num_dead_merges_ = read_merges(merges, vocabulary, read_spaced, *pairs_);
+}
+
+bool SentencePiece::prefixed(std::string_view text, bool first) const {
+  if (prefix_ == SpacePrefix::kNever) return false;
+  if (prefix_ == SpacePrefix::kAlways) return true;
+  if (prefix_ == SpacePrefix::kFirstUnlessSpaced && !first) return false;
+  return !text.starts_with(' ') && !text.starts_with(kBoundary);
+}
+
+void SentencePiece::encode(const uint8_t* text, size_t size, bool first,
+                           std::vector<int32_t>& ids) const {
   const std::string_view view(reinterpret_cast<const char*>(text), size);
-  const bool as_is = !add_space_prefix_ && view.find(kBoundary) == std::string_view::npos;
-  if (as_is) return encode_words(text, size, ids);
-  const std::string spaced = (add_space_prefix_ ? " " : "") + spaces_for_boundaries(view);
+  const bool prefix = prefixed(view, first);
+  if (!prefix && view.find(kBoundary) == std::string_view::npos) {
+    return encode_words(text, size, ids);
+  }
+  const std::string spaced = (prefix ? " " : "") + spaces_for_boundaries(view);
   encode_words(as_bytes(spaced), spaced.size(), ids);
 }
 
@@ -90,13 +116,32 @@ void SentencePiece::encode_words(const uint8_t* text, size_t size,
   encode_word(text + begin, size - begin, scratch, ids);
 }
 
-void SentencePiece::merge_word(const uint8_t* word, size_t size, Scratch& scratch) const {
-  scratch.symbols.clear();
+// By merges, a character without a piece is its bytes from the start, and they may merge too.
+void SentencePiece::add_symbols(const uint8_t* word, size_t size,
+                                std::vector<Symbol>& symbols) const {
   for (size_t at = 0; at < size;) {
     uint32_t code = 0;
     const size_t length = std::max<size_t>(decode_utf8(word + at, word + size, code), 1);
-    scratch.symbols.push_back({uint32_t(at), uint32_t(length), vocabulary_.find(word + at, length)});
+    const int32_t id = vocabulary_.find(word + at, length);
+    if (id < 0 && pairs_ && has_bytes(word + at, length)) {
+      for (size_t i = at; i < at + length; ++i) {
+        symbols.push_back({uint32_t(i), 1, byte_ids_[word[i]]});
+      }
+    } else {
+      symbols.push_back({uint32_t(at), uint32_t(length), id});
+    }
     at += length;
+  }
+}
+
+void SentencePiece::merge_word(const uint8_t* word, size_t size, Scratch& scratch) const {
+  scratch.symbols.clear();
+  add_symbols(word, size, scratch.symbols);
+  if (pairs_) {
+    merge_symbols(scratch, [this](const Symbol& left, const Symbol& right) {
+      return left.id < 0 || right.id < 0 ? Merge{} : pairs_->find(left.id, right.id);
+    });
+    return;
   }
   merge_symbols(scratch, [this, word](const Symbol& left, const Symbol& right) {
     const int32_t id = vocabulary_.find(word + left.start, left.size + right.size);
@@ -125,14 +170,16 @@ void SentencePiece::encode_word(const uint8_t* word, size_t size, Scratch& scrat
   }
 }
 
+bool SentencePiece::has_bytes(const uint8_t* bytes, size_t size) const {
+  return std::all_of(bytes, bytes + size, [this](uint8_t byte) { return byte_ids_[byte] >= 0; });
+}
+
 void SentencePiece::push_bytes(const uint8_t* bytes, size_t size, std::vector<int32_t>& ids) const {
-  for (size_t i = 0; i < size; ++i) {
-    if (byte_ids_[bytes[i]] < 0) {
-      if (unknown_id_ >= 0) ids.push_back(unknown_id_);
-      return;
-    }
+  if (has_bytes(bytes, size)) {
+    for (size_t i = 0; i < size; ++i) ids.push_back(byte_ids_[bytes[i]]);
+  } else if (unknown_id_ >= 0) {
+    ids.push_back(unknown_id_);
   }
-  for (size_t i = 0; i < size; ++i) ids.push_back(byte_ids_[bytes[i]]);
 }
 
 }  // namespace pyrite

@@ -10,7 +10,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from pyrite.backends.base import Backend, Progress, Runner
 from pyrite.beside import Beside
@@ -19,6 +19,7 @@ from pyrite.cores import Threads, choose_threads
 from pyrite.engine import Engine
 from pyrite.errors import ParameterError
 from pyrite.formats.checkpoint import Checkpoint, Tensor, first_difference, open_checkpoint
+from pyrite.formats.folder_text import end_ids
 from pyrite.formats.vocabulary import require_tokenizer
 from pyrite.graph.plan import Plan
 from pyrite.kv.pages import pages_for
@@ -145,17 +146,6 @@ def make_template(checkpoint: Checkpoint, tokenizer: Tokenizer) -> ChatTemplate 
         bos_token="" if tokenizer.bos_id is None else tokenizer.token_text(tokenizer.bos_id),
         eos_token="" if eos_id is None else tokenizer.token_text(eos_id),
     )
-
-
-def end_ids(config: Mapping[str, Any]) -> tuple[int, ...]:
-    """`eos_token_id`, one or a list, of config.json and generation_config.json together."""
-    found: set[int] = set()
-    for source in (config, config.get("generation_config") or {}):
-        named = source.get("eos_token_id")
-        for token_id in named if isinstance(named, list) else [named]:
-            if isinstance(token_id, int):
-                found.add(token_id)
-    return tuple(sorted(found))
 
 
 def find_model(model: str | Path) -> Path:

@@ -17,8 +17,10 @@ namespace {
 constexpr int kPositions = 600;
 
 struct Shape {
-  int head_width, num_heads, window;
+  HeadShape head;
+  int num_heads, window;
   float softcap;
+  bool has_sinks = false;
 };
 
 std::vector<float> normal(size_t count, unsigned seed) {
@@ -31,20 +33,21 @@ std::vector<float> normal(size_t count, unsigned seed) {
 
 // One head's keys and values of kPositions positions, in pages in a mixed order.
 struct Pages {
-  Pages(const KernelTable& kernels, KvType type, int head_width, int run)
-      : kernels(kernels.attention), type(type), head_width(head_width) {
-    page_bytes = head_block_bytes(head_width, type) + 64;
+  Pages(const KernelTable& kernels, KvType type, HeadShape shape, int run)
+      : kernels(kernels.attention), type(type), shape(shape) {
+    page_bytes = head_block_bytes(shape, type) + 64;
     const int num_pages = (kPositions + kPageTokens - 1) / kPageTokens;
     for (int page = 0; page < num_pages; ++page) table.push_back(page * 5 % num_pages);
     bytes.assign(page_bytes * size_t(num_pages), 0xff);  // what is not written is NaN
-    keys = normal(size_t(kPositions) * head_width, 1);
-    values = normal(size_t(kPositions) * head_width, 2);
+    keys = normal(size_t(kPositions) * shape.key_width, 1);
+    values = normal(size_t(kPositions) * shape.value_width, 2);
     for (int position = 0; position < kPositions;) {
       const int slot = position % kPageTokens;
       const int count = std::min({run, kPageTokens - slot, kPositions - position});
-      const size_t row = size_t(position) * head_width;
+      const size_t row = size_t(position);
       this->kernels.of(type).store(
-          {&keys[row], &values[row], size_t(head_width), head_width, slot, count,
+          {&keys[row * shape.key_width], &values[row * shape.value_width],
+           size_t(shape.value_width), shape, slot, count,
            bytes.data() + table[size_t(position / kPageTokens)] * page_bytes});
       position += count;
     }
@@ -52,36 +55,47 @@ struct Pages {
 
   const AttentionKernels& kernels;
   KvType type;
-  int head_width;
+  HeadShape shape;
   size_t page_bytes;
   std::vector<int32_t> table;
   std::vector<uint8_t> bytes;
   std::vector<float> keys, values;
 };
 
+// From far below the scores to above them.
+std::vector<float> sinks_of(const Shape& shape) {
+  std::vector<float> sinks;
+  for (int head = 0; shape.has_sinks && head < shape.num_heads; ++head) {
+    sinks.push_back(head == 0 ? -200.0f : float(head) * 3.0f - 2.0f);
+  }
+  return sinks;
+}
+
 struct Rows {
   int first, count;
 };
 
-// (rows, heads, head_width). With `pieces` spans are computed by calls of their own.
+// (rows, heads, value_width). With `pieces` spans are computed by calls of their own.
 std::vector<float> attend(const Pages& pages, const Shape& shape, const std::vector<float>& queries,
                           Rows rows, bool pieces) {
   const int num_queries = rows.count * shape.num_heads;
-  const size_t width = size_t(shape.num_heads) * shape.head_width;
+  const size_t width = size_t(shape.num_heads) * shape.head.value_width;
   std::vector<int32_t> positions;
   for (int i = 0; i < num_queries; ++i) positions.push_back(rows.first + i / shape.num_heads);
   std::vector<float> out(width * rows.count);
-  std::vector<float> scratch(pages.kernels.scratch_floats(num_queries, shape.head_width));
+  std::vector<float> scratch(pages.kernels.scratch_floats(num_queries, shape.head));
   std::vector<float> partials(size_t(kPositions / kSpanTokens + 1) * num_queries *
-                              partial_width(shape.head_width));
+                              partial_width(shape.head.value_width));
+  const std::vector<float> sinks = sinks_of(shape);
   AttendTile tile = {};
-  tile.queries = queries.data() + size_t(rows.first) * width;
+  tile.queries = queries.data() + size_t(rows.first) * shape.num_heads * shape.head.key_width;
   tile.positions = positions.data();
   tile.num_queries = num_queries;
   tile.num_heads = shape.num_heads;
-  tile.head_width = shape.head_width;
+  tile.shape = shape.head;
   tile.window = shape.window;
   tile.softcap = shape.softcap;
+  tile.sinks = sinks.empty() ? nullptr : sinks.data();
   tile.head_blocks = pages.bytes.data();
   tile.page_bytes = pages.page_bytes;
   tile.page_table = pages.table.data();
@@ -96,7 +110,7 @@ std::vector<float> attend(const Pages& pages, const Shape& shape, const std::vec
     return out;
   }
   tile.partials = partials.data();
-  tile.partial_stride = size_t(num_queries) * partial_width(shape.head_width);
+  tile.partial_stride = size_t(num_queries) * partial_width(shape.head.value_width);
   for (int span = tile.end_span - 1; span >= tile.first_span; --span) {
     AttendTile piece = tile;
     piece.partials += size_t(span - tile.first_span) * tile.partial_stride;
@@ -109,19 +123,23 @@ std::vector<float> attend(const Pages& pages, const Shape& shape, const std::vec
 }
 
 // What one query's result is, of float32 keys and values.
-std::vector<double> meaning(const Pages& pages, const Shape& shape, const float* query,
+std::vector<double> meaning(const Pages& pages, const Shape& shape, const float* query, int head,
                             int position) {
-  const int width = shape.head_width;
+  const int width = shape.head.value_width;
   const int low = shape.window == 0 ? 0 : std::max(0, position - shape.window + 1);
+  const int columns = shape.head.key_width;
   std::vector<double> scores, out(size_t(width), 0.0);
   for (int key = low; key <= position; ++key) {
     double score = 0;
-    for (int i = 0; i < width; ++i) score += double(query[i]) * pages.keys[size_t(key) * width + i];
+    for (int i = 0; i < columns; ++i) {
+      score += double(query[i]) * pages.keys[size_t(key) * columns + i];
+    }
     if (shape.softcap > 0) score = shape.softcap * std::tanh(score / shape.softcap);
     scores.push_back(score);
   }
   const double largest = *std::max_element(scores.begin(), scores.end());
-  double total = 0;
+  const std::vector<float> sinks = sinks_of(shape);
+  double total = sinks.empty() ? 0 : std::exp(sinks[size_t(head)] - largest);
   for (size_t i = 0; i < scores.size(); ++i) {
     const double weight = std::exp(scores[i] - largest);
     total += weight;
@@ -137,22 +155,22 @@ void check_meaning(const Pages& pages, const Shape& shape, const std::vector<flo
                    int position, const float* row) {
   const double limit = pages.type == KvType::kF16 ? 4e-3 : 6e-2;
   for (int head = 0; head < shape.num_heads; ++head) {
-    const size_t at = (size_t(position) * shape.num_heads + head) * shape.head_width;
-    const std::vector<double> wanted = meaning(pages, shape, &queries[at], position);
-    for (int column = 0; column < shape.head_width; ++column) {
-      const double found = row[size_t(head) * shape.head_width + column];
+    const size_t at = (size_t(position) * shape.num_heads + head) * shape.head.key_width;
+    const std::vector<double> wanted = meaning(pages, shape, &queries[at], head, position);
+    for (int column = 0; column < shape.head.value_width; ++column) {
+      const double found = row[size_t(head) * shape.head.value_width + column];
       CHECK(std::abs(found - wanted[size_t(column)]) < limit);
     }
   }
 }
 
 void check(const KernelTable& kernels, KvType type, const Shape& shape) {
-  const Pages pages(kernels, type, shape.head_width, 1);
-  const Pages at_once(kernels, type, shape.head_width, kPageTokens);
+  const Pages pages(kernels, type, shape.head, 1);
+  const Pages at_once(kernels, type, shape.head, kPageTokens);
   CHECK(pages.bytes == at_once.bytes);
-  const size_t width = size_t(shape.num_heads) * shape.head_width;
-  std::vector<float> queries = normal(kPositions * width, 3);
-  const float scale = 1.5f / std::sqrt(float(shape.head_width));
+  const size_t width = size_t(shape.num_heads) * shape.head.value_width;
+  std::vector<float> queries = normal(size_t(kPositions) * shape.num_heads * shape.head.key_width, 3);
+  const float scale = 1.5f / std::sqrt(float(shape.head.key_width));
   for (float& query : queries) query *= scale;
   const int most = std::min(36, 72 / shape.num_heads);
   for (const int first : {0, 20, 250, 300, 512, kPositions - most}) {
@@ -174,9 +192,14 @@ void check(const KernelTable& kernels, KvType type, const Shape& shape) {
 }  // namespace
 
 int main() {
-  const Shape shapes[] = {{64, 3, 0, 0},    {64, 1, 40, 0},  {128, 6, 0, 0},  {256, 4, 300, 50},
-                          {8, 2, 0, 0},     {24, 7, 33, 0},  {80, 5, 0, 30},  {96, 12, 0, 0},
-                          {112, 16, 257, 0}, {72, 9, 256, 5}, {128, 8, 513, 0}};
+  const Shape shapes[] = {
+      {{64, 64}, 3, 0, 0},      {{64, 64}, 1, 40, 0},     {{128, 128}, 6, 0, 0},
+      {{256, 256}, 4, 300, 50}, {{8, 8}, 2, 0, 0},        {{24, 24}, 7, 33, 0},
+      {{80, 80}, 5, 0, 30},     {{96, 96}, 12, 0, 0},     {{112, 112}, 16, 257, 0},
+      {{72, 72}, 9, 256, 5},    {{128, 128}, 8, 513, 0},  {{64, 64}, 8, 128, 0, true},
+      {{192, 128}, 2, 0, 0},    {{576, 512}, 16, 0, 0},   {{24, 40}, 5, 33, 9, true},
+      {{40, 8}, 3, 0, 0, true},
+  };
   for (const char* name : kIsaNames) {
     const char* error = nullptr;
     const KernelTable* kernels = kernel_table(name, &error);

@@ -25,7 +25,8 @@ constexpr WeightType kTypes[] = {
     WeightType::F32,  WeightType::F16,  WeightType::BF16, WeightType::Q4_0,   WeightType::Q4_1,
     WeightType::Q5_0, WeightType::Q5_1, WeightType::Q8_0, WeightType::Q2_K,   WeightType::Q3_K,
     WeightType::Q4_K, WeightType::Q5_K, WeightType::Q6_K, WeightType::IQ4_NL, WeightType::IQ4_XS,
-    WeightType::MXFP4,
+    WeightType::IQ1_S, WeightType::IQ1_M, WeightType::IQ2_XXS, WeightType::IQ2_XS,
+    WeightType::IQ2_S, WeightType::IQ3_XXS, WeightType::IQ3_S, WeightType::MXFP4,
 };
 
 // Exactly `size` bytes on a boundary of 64, so that a sanitizer sees the first byte past them.
@@ -56,6 +57,10 @@ void put_scales(WeightType type, uint8_t* block) {
     block[halves_place(type) + 2 * i + 1] = 0x3c;
   }
   if (type == WeightType::MXFP4) block[0] = 128;
+  if (type == WeightType::IQ1_M) {
+    constexpr uint8_t kHighest[] = {0x00, 0x00, 0xc0, 0x30};
+    for (int i = 0; i < 4; ++i) block[49 + 2 * i] = (block[49 + 2 * i] & 15) | kHighest[i];
+  }
 }
 
 // A file's blocks: any bits of codes and steps, with the factor 1. Floats have low exponents.

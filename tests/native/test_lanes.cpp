@@ -89,14 +89,15 @@ constexpr int kPages = (kKeys + kPageTokens - 1) / kPageTokens;
 // Pages of one head, the last one first in memory.
 struct Pages {
   Pages(const BlockKernels& kernels, KvType type, int head_width)
-      : page_bytes(head_block_bytes(head_width, type)), bytes(page_bytes * kPages + 64) {
+      : page_bytes(head_block_bytes({head_width, head_width}, type)), bytes(page_bytes * kPages + 64) {
     std::mt19937 random(3);
     for (int page = 0; page < kPages; ++page) {
       table.push_back(kPages - 1 - page);
       const int count = std::min(kPageTokens, kKeys - page * kPageTokens);
       const Floats keys = gaussian(size_t(count * head_width), random);
       const Floats values = gaussian(size_t(count * head_width), random);
-      kernels.store({keys.data(), values.data(), size_t(head_width), head_width, 0, count,
+      kernels.store({keys.data(), values.data(), size_t(head_width),
+                     {head_width, head_width}, 0, count,
                      blocks() + size_t(table.back()) * page_bytes});
     }
   }
@@ -115,7 +116,8 @@ Floats of_attention(const AttentionKernels& kernels, KvType type, const Sight& s
   const Floats q = gaussian(queries * size_t(sight.head_width), random, 0.3f);
   std::vector<int32_t> positions;
   for (int i = 0; i < sight.num_queries; ++i) positions.push_back(kKeys - sight.num_queries + i);
-  Floats scratch(kernels.scratch_floats(sight.num_queries, sight.head_width));
+  const HeadShape shape = {sight.head_width, sight.head_width};
+  Floats scratch(kernels.scratch_floats(sight.num_queries, shape));
   Floats partials(2 * queries * size_t(partial_width(sight.head_width)));
   Floats out(queries * size_t(sight.head_width));
   Floats joined(out.size());
@@ -124,7 +126,7 @@ Floats of_attention(const AttentionKernels& kernels, KvType type, const Sight& s
   tile.positions = positions.data();
   tile.num_queries = sight.num_queries;
   tile.num_heads = 1;
-  tile.head_width = sight.head_width;
+  tile.shape = shape;
   tile.window = sight.window;
   tile.softcap = sight.softcap;
   tile.head_blocks = pages.blocks();

@@ -71,7 +71,7 @@ std::unique_ptr<Program> build(Weights& weights, int num_threads, KvType kv_type
   CHECK(kernels != nullptr);
   constexpr int query = kHeads * kHeadWidth, key = kKeyHeads * kHeadWidth;
   const Sizes sizes = {num_threads, 2 * kTokens, 2 * kWidth + 2 * query + 2 * key + 64, kVocabulary,
-                       kPages, kKeyHeads * head_block_bytes(kHeadWidth, kv_type)};
+                       kPages, kKeyHeads * head_block_bytes({kHeadWidth, kHeadWidth}, kv_type)};
   auto program = std::make_unique<Program>(*kernels, sizes);
   const auto add = [&](int rows, int columns) {
     return program->add_matrix(weights.matrix(rows, columns));
@@ -93,7 +93,7 @@ std::unique_ptr<Program> build(Weights& weights, int num_threads, KvType kv_type
                         mixed};
   attention.heads = kHeads;
   attention.key_heads = kKeyHeads;
-  attention.head_width = kHeadWidth;
+  attention.shape = {kHeadWidth, kHeadWidth};
   attention.kv_type = kv_type;
   attention.window = 40;
   attention.rope = program->add_rope({1.0, 0.5, 0.25, 0.125}, 1.0, true);

@@ -49,7 +49,8 @@ std::string alphabet(int byte) {
   return character(prints ? uint32_t(byte) : uint32_t(0x100 + next++));
 }
 
-std::unique_ptr<Tokenizer> byte_level(const char* splitter) {
+// `marked`: markers are told by marks, with all that these can say, and not by types.
+std::unique_ptr<Tokenizer> byte_level(const char* splitter, bool marked = false) {
   Pieces tokens;
   Pieces merges;
   for (int byte = 0; byte < 256; ++byte) tokens.add(alphabet(byte));
@@ -59,14 +60,21 @@ std::unique_ptr<Tokenizer> byte_level(const char* splitter) {
   for (const char* piece : {"ab", "abab", "\xC4\xA0" "a", "ba", "aa", "aaaa", "", "\xFF\xFE"}) {
     tokens.add(piece);
   }
+  std::vector<uint8_t> marks(tokens.types.size(), pyrite::kMarkPiece);
   tokens.add("<s>", 3);
   tokens.add("<t>", 4);
   tokens.add("<t><t>", 4);
-  return Tokenizer::byte_pair({tokens.strings(), tokens.types.data(), -1}, merges.strings(),
-                              *pyrite::find_splitter(splitter));
+  marks.insert(marks.end(), {pyrite::kMarkMarker | pyrite::kMarkLeft,
+                             pyrite::kMarkMarker | pyrite::kMarkLate | pyrite::kMarkRight,
+                             pyrite::kMarkMarker | pyrite::kMarkLeft | pyrite::kMarkRight});
+  const uint8_t* own_marks = marked ? marks.data() : nullptr;
+  const pyrite::Splitter& found = *pyrite::find_splitter(splitter);
+  return Tokenizer::byte_pair({tokens.strings(), tokens.types.data(), -1, own_marks},
+                              merges.strings(), found, found.whole_word_first);
 }
 
-std::unique_ptr<Tokenizer> sentence_piece(bool prefix) {
+// `merged`: by merges, and not by scores.
+std::unique_ptr<Tokenizer> sentence_piece(pyrite::SpacePrefix prefix, bool merged) {
   Pieces tokens;
   tokens.add("<unk>", 2);
   for (int byte = 0; byte < 256; ++byte) {
@@ -83,8 +91,13 @@ std::unique_ptr<Tokenizer> sentence_piece(bool prefix) {
   tokens.add("ab", 1, 2);
   tokens.add("", 1, 2);
   tokens.add("\xE2\x96", 1, 1);
-  return Tokenizer::sentence_piece({tokens.strings(), tokens.types.data(), 0}, tokens.scores.data(),
-                                   prefix);
+  const pyrite::TokenizerSource source = {tokens.strings(), tokens.types.data(), 0};
+  if (!merged) return Tokenizer::sentence_piece(source, tokens.scores.data(), prefix);
+  Pieces merges;
+  for (const char* merge : {"a b", "\xE2\x96\x81 a", "b \xE2\x96\x81" "a", "a", ""}) {
+    merges.add(merge);
+  }
+  return Tokenizer::sentence_piece(source, merges.strings(), prefix);
 }
 
 std::string random_text(std::mt19937& random, size_t parts) {
@@ -140,9 +153,14 @@ int main() {
     check_round_trips(*byte_level(splitter), true, 300);
     check_threads(*byte_level(splitter));
   }
-  for (const bool prefix : {false, true}) {
-    check_round_trips(*sentence_piece(prefix), false, 1000);
-    check_threads(*sentence_piece(prefix));
+  check_round_trips(*byte_level("gpt-2", true), false, 1000);
+  using pyrite::SpacePrefix;
+  for (const SpacePrefix prefix : {SpacePrefix::kNever, SpacePrefix::kAlways,
+                                   SpacePrefix::kUnlessSpaced, SpacePrefix::kFirstUnlessSpaced}) {
+    for (const bool merged : {false, true}) {
+      check_round_trips(*sentence_piece(prefix, merged), false, 1000);
+      check_threads(*sentence_piece(prefix, merged));
+    }
   }
   return 0;
 }

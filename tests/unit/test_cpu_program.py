@@ -15,7 +15,7 @@ from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.errors import BackendError, UnsupportedError
 from pyrite.graph.fuse import PASSES
-from pyrite.graph.values import Norm, Rope
+from pyrite.graph.values import Norm, Rope, View
 from pyrite.nodes import Node
 from steps import Part, make_batch, num_pages, sequence_logits
 
@@ -130,7 +130,7 @@ def test_norm_with_residual_in_place():
     assert_as_reference(make_model(build, 64, passes=PASSES))
 
 
-# heads, key heads, head width, window, cap
+# heads, key heads, head width (or those of keys and of values), window, cap, and whether with sinks
 SHAPES = (
     (1, 1, 8, 0, 0.0),
     (4, 2, 16, 0, 0.0),
@@ -140,23 +140,67 @@ SHAPES = (
     (4, 1, 256, 40, 0.0),
     (7, 1, 128, 0, 1.5),
     (70, 1, 8, 0, 0.0),
+    (4, 2, (24, 16), 0, 0.0),
+    (3, 1, (8, 40), 33, 2.0),
+    (4, 4, (192, 128), 0, 0.0),
+    (150, 1, (8, 24), 0, 0.0),
+    (8, 2, 64, 128, 0.0, True),
+    (1, 1, 8, 0, 0.0, True),
+    (80, 1, (16, 8), 5, 3.0, True),
 )
 
 
-def attention_model(heads, key_heads, width, window, softcap, passes=PASSES) -> Model:
+def attention_model(
+    heads, key_heads, widths, window, softcap, has_sinks=False, passes=PASSES
+) -> Model:
+    width, value_width = widths if isinstance(widths, tuple) else (widths, widths)
     rope = Rope(100.0, width, "halves")
 
     def build(b, x):
         q = b.linear(x, "q", heads * width)
-        k, v = b.linear(x, "k", key_heads * width), b.linear(x, "v", key_heads * width)
+        k, v = b.linear(x, "k", key_heads * width), b.linear(x, "v", key_heads * value_width)
         q = b.norm(q, Norm("q_norm", 1e-6), group=width)
         k = b.norm(k, Norm("k_norm", 1e-6), group=width)
         return b.attention(
             b.rotate(q, width, rope), b.rotate(k, width, rope), v,
             layer=0, head_width=width, scale=width**-0.5, window=window, softcap=softcap,
+            sinks="sinks" if has_sinks else None,
         )  # fmt: skip
 
     return make_model(build, 32, passes=passes)
+
+
+LATENT = 40  # columns of the one key, the first of them the value
+
+
+@pytest.mark.parametrize("kv_type", ["f16", "q8"])
+@pytest.mark.parametrize("heads", [3, 16, 100])
+def test_values_that_are_columns_of_the_keys(half_pages, heads: int, kv_type: str):
+    """Normed columns reach 3, where float16 goes in steps of 2^-9."""
+
+    def build(b, x):
+        key = b.norm(b.linear(x, "k", LATENT), Norm("k_norm", 1e-6))
+        value = View(key.value, 0, LATENT - 8)
+        return b.attention(
+            b.linear(x, "q", heads * LATENT), key, value, layer=0, head_width=LATENT, scale=0.2
+        )
+
+    close = 2e-3 if kv_type == "f16" else 0.03
+    model = make_model(build, 32, passes=PASSES)
+    assert_as_reference(model, rows=(1, 3, 33, 150), kv_type=kv_type, rtol=0, atol=close)
+
+
+def test_sinks_of_any_size():
+    """One far above the scores takes all of the softmax, one far below nothing."""
+    model = attention_model(3, 1, 16, 0, 0.0, True)
+    plain = attention_model(3, 1, 16, 0, 0.0)
+    sinks = float_tensor("sinks", np.array([-300, 300, np.nan], np.float32))
+    ids = token_ids(40)
+    found = sequence_logits(prepare(Model(model.plan, {**model.weights, "sinks": sinks})), ids)
+    expected = sequence_logits(prepare(Model(plain.plan, model.weights)), ids)
+    np.testing.assert_array_equal(found[:, :16], expected[:, :16])
+    assert (np.abs(found[:, 16:32]) < 1e-30).all()
+    assert np.isnan(found[:, 32:]).all()
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)

@@ -34,7 +34,7 @@ def test_estimated_pages_are_those_of_the_backend(golden, case: str, kv_type: st
     plan = build_plan(open_checkpoint(golden / "tiny" / case))
     padding = sum(
         heads * (-width % 16) * (2 if kv_type == "f16" else 1)
-        for heads, width in zip(plan.key_heads, plan.head_widths, strict=True)
+        for heads, width in zip(plan.key_heads, plan.value_widths, strict=True)
     )
     page_bytes = layer_offsets(plan, kv_type)[-1]
     assert page_bytes == PAGE_TOKENS * (kv_bytes_per_token(plan, kv_type) + padding)

@@ -21,7 +21,7 @@ class KvType(enum.Enum):
 
 def interleave_memory(nodes: list[int]) -> bool: ...
 def phase_seconds(num_threads: int) -> float: ...
-def head_block_bytes(head_width: int, kv_type: KvType) -> int: ...
+def head_block_bytes(key_width: int, value_width: int, kv_type: KvType) -> int: ...
 def populate(data: NDArray[np.uint8]) -> None: ...
 
 class Program:
@@ -97,11 +97,13 @@ class Program:
         value: Columns,
         out: Columns,
         key_heads: int,
-        head_width: int,
+        key_width: int,
+        value_width: int,
         layer_offset: int,
         scale: float,
         window: int,
         softcap: float,
+        sinks: int | None,
         query_norm: NormOf | None,
         key_norm: NormOf | None,
         rope: int | None,

@@ -59,9 +59,10 @@ def matrix_names(plan: Plan) -> tuple[str, ...]:
 
 def layer_offsets(plan: Plan, kv_type: str) -> tuple[int, ...]:
     """Where each layer's keys and values begin in a page, then the bytes of a page."""
+    layers = zip(plan.key_heads, plan.head_widths, plan.value_widths, strict=True)
     sizes = (
-        heads * native.head_block_bytes(width, KV_TYPES[kv_type])
-        for heads, width in zip(plan.key_heads, plan.head_widths, strict=True)
+        heads * native.head_block_bytes(key, value, KV_TYPES[kv_type])
+        for heads, key, value in layers
     )
     return tuple(accumulate(sizes, initial=0))
 
@@ -141,11 +142,12 @@ class Lowering:
         )
 
     def attention(self, label: str, op: Attention) -> None:
-        if op.head_width % 8:
-            raise UnsupportedError(
-                f"attention heads are {op.head_width} columns wide: a multiple of 8 is needed",
-                hint="load the model with the reference backend",
-            )
+        for width in (op.head_width, op.value_width):
+            if width % 8:
+                raise UnsupportedError(
+                    f"attention heads are {width} columns wide: a multiple of 8 is needed",
+                    hint="load the model with the reference backend",
+                )
         self.program.add_attention(
             label,
             query=self._columns(op.query),
@@ -153,11 +155,13 @@ class Lowering:
             value=self._columns(op.value),
             out=self._output(op),
             key_heads=op.key_heads,
-            head_width=op.head_width,
+            key_width=op.head_width,
+            value_width=op.value_width,
             layer_offset=self._offsets[op.layer],
             scale=op.scale,
             window=op.window,
             softcap=op.softcap,
+            sinks=None if op.sinks is None else self._vector(op.sinks),
             query_norm=self._norm(op.query_norm),
             key_norm=self._norm(op.key_norm),
             rope=None if op.rope is None else self._rope(op.rope),

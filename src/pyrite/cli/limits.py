@@ -31,9 +31,9 @@ BELOW = {
 }
 # Bits that the numbers of a type have once unpacked, where not 8: fewer can be added up in 16 bits.
 BITS = {
-    **dict.fromkeys(("Q2_K", "Q3_K", "Q4_0", "Q4_1", "Q4_K"), 4),
-    **dict.fromkeys(("Q5_0", "Q5_1", "Q5_K", "MXFP4"), 5),
-    "Q6_K": 6,
+    **dict.fromkeys(("Q2_K", "Q3_K", "Q4_0", "Q4_1", "Q4_K", "IQ1_S"), 4),
+    **dict.fromkeys(("Q5_0", "Q5_1", "Q5_K", "IQ1_M", "IQ3_S", "MXFP4"), 5),
+    **dict.fromkeys(("Q6_K", "IQ3_XXS"), 6),
 }
 FLOATS = ("F32", "F16", "BF16")
 

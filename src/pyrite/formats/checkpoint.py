@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import field
+from enum import IntFlag
 from pathlib import Path
 from typing import Any, Literal
 
@@ -100,18 +101,39 @@ def _joined(table: StringTable, count: int) -> NDArray[np.uint8]:
 class TokenizerData:
     """The tokenizer as the file states it; `text.tokenizer` builds one from it."""
 
-    model: Literal["bpe", "spm"]  # byte-level BPE with merges; SentencePiece BPE with scores
+    # "bpe": byte-level BPE with merges. "spm": BPE over characters, by scores (SentencePiece's) or
+    # by merges. "library": what is left to the `tokenizers` library, see `source`.
+    model: Literal["bpe", "spm", "library"]
     pre: str | None  # the pre-tokenizer's name (tokenizer.ggml.pre), None when the file has none
     tokens: StringTable
     types: NDArray[np.int32] | None  # (count,) 1 normal 2 unknown 3 control 4 user 5 unused 6 byte
-    scores: NDArray[np.float32] | None  # (count,) of "spm"
-    merges: StringTable | None  # of "bpe": b"left right", by rank
+    scores: NDArray[np.float32] | None  # (count,) of "spm" by scores
+    merges: StringTable | None  # of "bpe" and "spm" by merges: b"left right", by rank
     bos_id: int | None = None
-    eos_ids: tuple[int, ...] = ()  # union of eos, eot and eom keys
+    eos_ids: tuple[int, ...] = ()  # union of eos, eot and eom keys; the tokenizer's own first
     unknown_id: int | None = None
     padding_id: int | None = None
     add_bos: bool = False
+    add_eos: bool = False  # whole texts end with it, prompts do not
     add_space_prefix: bool = True
+    # What tokenizer.json states, and GGUF does not.
+    marks: NDArray[np.uint8] | None = None  # (count,) bits of Mark; None: by the types
+    whole_words: bool | None = None  # a word that is a token is taken as it is; None: by `pre`
+    space_prefix: Literal["always", "unless spaced", "first unless spaced"] = "always"
+    begin_ids: tuple[int, ...] = ()  # what texts begin with, where it is not the bos token alone
+    normalization: Literal["NFC"] | None = None  # of what stands between markers
+    source: Path | None = None  # of "library": the tokenizer.json
+    unknown: str = ""  # of "library": what of it is not known here, in words
+
+
+class Mark(IntFlag):
+    """What a token is besides its type; `native/text/tokenizer.h` has the same bits."""
+
+    MARKER = 1  # matched in the text as it stands
+    LEFT = 2  # such a match takes the white space before it along
+    RIGHT = 4  # and that after it
+    LATE = 8  # it is matched between those that are not late, in text that is normalised
+    PIECE = 16  # merges make it
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,6 +23,7 @@ from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint, Tensor
 from pyrite.formats.cursor import TRUNCATED
 from pyrite.formats.folder import INDEX, inside, optional_json, weight_files
+from pyrite.formats.folder_text import read_text
 from pyrite.formats.foreign import advice, appearance
 from pyrite.formats.json_file import parse_object, read_json
 from pyrite.formats.mapping import map_file
@@ -82,12 +83,16 @@ def open_safetensors(folder: Path) -> Checkpoint:
     files = tuple(read_safetensors(path) for path in paths)
     if index is not None:
         _check_index(files, index)
+    text = read_text(folder, metadata)
     return Checkpoint(
         path=folder,
         format="safetensors",
         architecture=architecture,
         metadata=metadata,
         tensors=_tensors(files, architecture),
+        tokenizer=text.tokenizer,
+        chat_template=text.templates.get("default"),
+        chat_templates=text.templates,
         files=paths,
         num_bytes=sum(len(file.data) for file in files),
     )

@@ -62,6 +62,7 @@ def read_tokenizer(metadata: Metadata) -> TokenizerData | None:
         unknown_id=_id(metadata, "unknown_token_id", len(tokens)),
         padding_id=_id(metadata, "padding_token_id", len(tokens)),
         add_bos=_flag(metadata, "add_bos_token", model == "spm" or pre in PRE_WITH_BOS),
+        add_eos=_flag(metadata, "add_eos_token", False),
         add_space_prefix=_flag(metadata, "add_space_prefix", model == "spm"),
     )
 

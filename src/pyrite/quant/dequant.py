@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.quant import microfloats
+from pyrite.quant import codebooks, microfloats
 from pyrite.quant.fields import Blocks, Floats, bits, half, nibbles, pairs_of_bits
 from pyrite.quant.formats import FORMATS, bytes_per_row
 
@@ -192,5 +192,12 @@ _DECODERS: dict[str, Callable[[Blocks, Floats], None]] = {
     "Q6_K": _q6_k,
     "IQ4_NL": _iq4_nl,
     "IQ4_XS": _iq4_xs,
+    "IQ1_S": codebooks.iq1_s,
+    "IQ1_M": codebooks.iq1_m,
+    "IQ2_XXS": codebooks.iq2_xxs,
+    "IQ2_XS": codebooks.iq2_xs,
+    "IQ2_S": codebooks.iq2_s,
+    "IQ3_XXS": codebooks.iq3_xxs,
+    "IQ3_S": codebooks.iq3_s,
     "MXFP4": microfloats.mxfp4,
 }

@@ -5,6 +5,7 @@ Texts are refused, and every token's own text is empty.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
 from functools import cached_property
 from typing import NoReturn
@@ -15,6 +16,12 @@ from numpy.typing import NDArray
 from pyrite.errors import UnsupportedError
 from pyrite.text.tokenizer import Tokenizer
 
+NO_TOKENIZER = (
+    "the folder holds no tokenizer (tokenizer.json, or a tokenizer.model of SentencePiece): only "
+    "token ids go in and come out"
+)
+logger = logging.getLogger("pyrite")
+
 
 class IdsOnly(Tokenizer):
     """A vocabulary of `size` ids without names; `eos_ids` end an answer."""
@@ -23,7 +30,8 @@ class IdsOnly(Tokenizer):
         self._size = size
         self._eos_ids = tuple(token_id for token_id in eos_ids if 0 <= token_id < size)
         self.pre = ""
-        self.warnings = ()
+        self.warnings = (NO_TOKENIZER,)
+        logger.warning(NO_TOKENIZER)
 
     @property
     def vocab_size(self) -> int:

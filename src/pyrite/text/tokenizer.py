@@ -17,9 +17,10 @@ import hashlib
 import logging
 import operator
 import re
-from collections.abc import Sequence
+import unicodedata
+from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -57,7 +58,9 @@ STOP_NAMES = (
     "<|tool_response>",
 )
 
-Number = TypeVar("Number", np.int32, np.float32)
+Number = TypeVar("Number", np.int32, np.float32, np.uint8)
+
+SPACE_PREFIXES = {"always": 1, "unless spaced": 2, "first unless spaced": 3}  # native SpacePrefix
 
 _BYTE_PIECE = re.compile(rb"<0x[0-9A-F]{2}>")
 
@@ -88,13 +91,16 @@ class Tokenizer:
         Raises FormatError for data that contradicts itself, UnsupportedError for an unknown
         pre-tokenizer.
         """
+        if data.model == "library":
+            raise UnsupportedError(f"the tokenizer has {data.unknown}, which is not known here")
         _check_ids(data)
         kinds = _kinds(data)
         try:
             if data.model == "spm":
-                return cls(_sentence_piece(data, kinds), data, kinds, "")
+                return cls(_whole(_sentence_piece(data, kinds), data), data, kinds, "")
             name = _pre_name(data, pre)
-            return cls(_byte_pair(data, kinds, name), data, kinds, name or DEFAULT_PRE)
+            made = _whole(_byte_pair(data, kinds, name), data)
+            return cls(made, data, kinds, name or DEFAULT_PRE)
         except ValueError as error:
             raise FormatError(f"tokenizer data: {error}") from None
 
@@ -123,9 +129,14 @@ class Tokenizer:
     def fingerprint(self) -> str:
         """Hexadecimal digest of everything that decides which ids a text has."""
         data = self._data
-        settings = (data.model, self.pre, data.bos_id, data.unknown_id, data.add_bos)
-        digest = hashlib.blake2b(repr((*settings, data.add_space_prefix)).encode(), digest_size=16)
+        settings = (
+            *(data.model, self.pre, data.bos_id, data.unknown_id, data.add_bos),
+            *(data.add_space_prefix, data.space_prefix, data.whole_words, data.normalization),
+            *(data.add_eos, data.begin_ids),
+        )
+        digest = hashlib.blake2b(repr(settings).encode(), digest_size=16)
         digest.update(self._kinds.data)
+        digest.update(_marks(data).data)
         for table in (data.tokens, data.merges):
             if table is not None:
                 digest.update(table.lengths.data)
@@ -166,7 +177,8 @@ class Tokenizer:
         self, text: bytes, *, special: bool = False, bos: bool = False
     ) -> NDArray[np.int32]:
         """As `encode`; bytes that are not UTF-8 become the tokens of bytes. (tokens,)"""
-        return self._begun(self._native.encode(text, special), bos)
+        edges = np.array([0, len(text)] if special else [], np.int64)
+        return self._begun(self._encode(text, edges), bos)
 
     def encode_segments(
         self, segments: Sequence[tuple[str, bool]], *, bos: bool = False
@@ -185,14 +197,45 @@ class Tokenizer:
                 edges[-1] = len(whole)
             elif trusted:
                 edges += [begin, len(whole)]
-        ids = self._native.encode_within(bytes(whole), np.array(edges, np.int64))
-        return self._begun(ids, bos)
+        return self._begun(self._encode(bytes(whole), np.array(edges, np.int64)), bos)
+
+    def _encode(self, text: bytes, edges: NDArray[np.int64]) -> NDArray[np.int32]:
+        form = self._data.normalization
+        if form is None or text.isascii():
+            return self._native.encode_within(text, edges)
+        if unicodedata.is_normalized(form, text.decode(errors="surrogateescape")):
+            return self._native.encode_within(text, edges)
+        return self._encode_normalized(form, text, edges)
+
+    def _encode_normalized(
+        self, form: Literal["NFC"], text: bytes, edges: NDArray[np.int64]
+    ) -> NDArray[np.int32]:
+        """Markers are found in the text as it stands; what lies between them is normalised."""
+        parts: list[NDArray[np.int32]] = []
+        at = 0
+        marked = self._native.find_markers(text, edges).tolist()
+        for begin, end, token_id in (*_triples(marked), (len(text), len(text), None)):
+            if at < begin:
+                between = text[at:begin].decode(errors="surrogateescape")
+                changed = unicodedata.normalize(form, between).encode(errors="surrogateescape")
+                parts.append(self._native.encode_between(changed, at == 0))
+            if token_id is not None:
+                parts.append(np.array([token_id], np.int32))
+            at = end
+        return np.concatenate(parts)
 
     def _begun(self, ids: NDArray[np.int32], bos: bool) -> NDArray[np.int32]:
-        bos_id = self._data.bos_id
-        if not bos or not self._data.add_bos or bos_id is None or bos_id in ids[:1]:
+        begin = self._begin
+        if not bos or not begin or tuple(ids[: len(begin)].tolist()) == begin:
             return ids
-        return np.concatenate([np.array([bos_id], np.int32), ids])
+        return np.concatenate([np.array(begin, np.int32), ids])
+
+    @cached_property
+    def _begin(self) -> tuple[int, ...]:
+        """What a text begins with."""
+        data = self._data
+        alone = (data.bos_id,) if data.add_bos and data.bos_id is not None else ()
+        return data.begin_ids or alone
 
     def decode(self, ids: Sequence[int] | NDArray[np.integer], *, skip_special: bool = True) -> str:
         """Text of `ids`; what is not UTF-8 becomes U+FFFD. See `decode_bytes`."""
@@ -270,25 +313,46 @@ def _byte_pair(data: TokenizerData, kinds: NDArray[np.int32], pre: str | None) -
         data.tokens.lengths,
         kinds,
         _or_none(data.unknown_id),
+        _marks(data),
         data.merges.data,
         data.merges.starts,
         data.merges.lengths,
         pre or DEFAULT_PRE,
+        data.whole_words,
     )
+
+
+def _whole(made: native.Tokenizer, data: TokenizerData) -> native.Tokenizer:
+    """GGUF files with dead merges are about, and work; a tokenizer.json with one is no whole."""
+    if data.marks is not None and made.num_dead_merges:
+        count = made.num_dead_merges
+        problem = (
+            f"{count} merge{'s name' if count > 1 else ' names'} pieces outside the vocabulary"
+        )
+        raise FormatError(f"tokenizer.json: {problem}")
+    return made
 
 
 def _sentence_piece(data: TokenizerData, kinds: NDArray[np.int32]) -> native.Tokenizer:
+    tokens = data.tokens
+    prefix = SPACE_PREFIXES[data.space_prefix] if data.add_space_prefix else 0
+    common = (tokens.data, tokens.starts, tokens.lengths, kinds, _or_none(data.unknown_id))
+    if data.merges is not None:
+        merges = (data.merges.data, data.merges.starts, data.merges.lengths)
+        return native.Tokenizer.merged_pieces(*common, _marks(data), *merges, prefix)
     if data.scores is None:
         raise FormatError("a SentencePiece tokenizer without scores (tokenizer.ggml.scores)")
-    return native.Tokenizer.sentence_piece(
-        data.tokens.data,
-        data.tokens.starts,
-        data.tokens.lengths,
-        kinds,
-        _or_none(data.unknown_id),
-        _aligned(data.scores, np.float32),
-        data.add_space_prefix,
-    )
+    scores = _aligned(data.scores, np.float32)
+    return native.Tokenizer.scored_pieces(*common, _marks(data), scores, prefix)
+
+
+def _marks(data: TokenizerData) -> NDArray[np.uint8]:
+    """Empty where markers are told by their types."""
+    return np.zeros(0, np.uint8) if data.marks is None else _aligned(data.marks, np.uint8)
+
+
+def _triples(flat: list[int]) -> Iterator[tuple[int, int, int]]:
+    return zip(flat[::3], flat[1::3], flat[2::3], strict=True)
 
 
 def _aligned(values: NDArray[Any], kind: type[Number]) -> NDArray[Number]:

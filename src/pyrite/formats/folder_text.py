@@ -1,0 +1,203 @@
+"""What a hub folder says of text: its tokenizer, special tokens, stop tokens and chat templates.
+
+`tokenizer.json` tells how text becomes ids (`tokenizer_json`), the files beside it which tokens
+begin and end a text. How an architecture uses them is unknown here.
+
+Source of the files and their order: what the `transformers` library reads.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from pyrite.errors import FormatError
+from pyrite.formats.checkpoint import TokenizerData
+from pyrite.formats.folder import inside
+from pyrite.formats.tokenizer_json import NAME, TokenizerFile, read_tokenizer_json
+from pyrite.records import dataclass
+
+MAX_BYTES = 1 << 24
+MAX_TEMPLATES = 64
+logger = logging.getLogger("pyrite")
+
+
+class Token(msgspec.Struct):
+    content: str
+
+
+class NamedTemplate(msgspec.Struct):
+    name: str
+    template: str
+
+
+class SpecialTokens(msgspec.Struct):
+    """Of special_tokens_map.json, and of tokenizer_config.json, which has more."""
+
+    bos_token: str | Token | None = None
+    eos_token: str | Token | None = None
+    unk_token: str | Token | None = None
+    pad_token: str | Token | None = None
+    add_bos_token: bool | None = None
+    add_eos_token: bool | None = None
+    chat_template: str | list[NamedTemplate] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FolderText:
+    tokenizer: TokenizerData | None
+    templates: Mapping[str, str]  # by name: "default", "tool_use"
+
+
+def read_text(folder: Path, config: Mapping[str, Any]) -> FolderText:
+    """`config`: config.json's, with generation_config.json's under "generation_config".
+
+    Raises FormatError for a file that is not what its name says, UnsupportedError.
+    """
+    tokens = special_tokens(folder)
+    file = _tokenizer_file(folder)
+    tokenizer = None if file is None else framed(file, tokens, config)
+    return FolderText(tokenizer, read_templates(folder, tokens))
+
+
+def _tokenizer_file(folder: Path) -> TokenizerFile | None:
+    path = inside(folder, NAME)
+    return read_tokenizer_json(path) if path.is_file() else None
+
+
+def special_tokens(folder: Path) -> SpecialTokens:
+    """What either file states; tokenizer_config.json's word counts where both do."""
+    first = _optional(folder, "tokenizer_config.json") or SpecialTokens()
+    second = _optional(folder, "special_tokens_map.json") or SpecialTokens()
+    for name in ("bos_token", "eos_token", "unk_token", "pad_token"):
+        if getattr(first, name) is None:
+            setattr(first, name, getattr(second, name))
+    return first
+
+
+def framed(file: TokenizerFile, tokens: SpecialTokens, config: Mapping[str, Any]) -> TokenizerData:
+    """The tokenizer with the tokens that begin and end its texts."""
+    data, count = file.data, len(file.data.tokens)
+    bos_id = _named(file, tokens.bos_token)
+    eos_id = _named(file, tokens.eos_token)
+    before, after = _frame(file, tokens, bos_id, eos_id)
+    if bos_id is None and len(before) == 1:
+        bos_id = before[0]
+    named = () if eos_id is None else (eos_id,)
+    ends = tuple(dict.fromkeys((*named, *after[-1:], *end_ids(config))))
+    unknown_id = data.unknown_id
+    if unknown_id is None and data.model != "bpe":
+        unknown_id = _named(file, tokens.unk_token)
+    for token_id in (*before, *after):
+        if not 0 <= token_id < count:
+            raise FormatError(f"{NAME}: the post-processor adds id {token_id} of {count} tokens")
+    return replace(
+        data,
+        bos_id=bos_id,
+        eos_ids=_inside(ends, count),
+        unknown_id=unknown_id,
+        padding_id=_named(file, tokens.pad_token),
+        add_bos=before == (bos_id,),
+        add_eos=after != (),
+        begin_ids=before if before != (bos_id,) else (),
+    )
+
+
+def _frame(
+    file: TokenizerFile, tokens: SpecialTokens, bos_id: int | None, eos_id: int | None
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The post-processor's ids, but where tokenizer_config.json says what is to be added."""
+    before, after = file.before, file.after
+    if tokens.add_bos_token is not None and bos_id is not None:
+        before = (bos_id,) if tokens.add_bos_token else ()
+    if tokens.add_eos_token is not None and eos_id is not None:
+        after = (eos_id,) if tokens.add_eos_token else ()
+    return before, after
+
+
+def end_ids(config: Mapping[str, Any]) -> tuple[int, ...]:
+    """`eos_token_id`, one or a list, of config.json and generation_config.json together."""
+    found: set[int] = set()
+    for source in (config, config.get("generation_config") or {}):
+        named = source.get("eos_token_id")
+        for token_id in named if isinstance(named, list) else [named]:
+            if isinstance(token_id, int):
+                found.add(token_id)
+    return tuple(sorted(found))
+
+
+def _inside(ids: tuple[int, ...], count: int) -> tuple[int, ...]:
+    beyond = [token_id for token_id in ids if not 0 <= token_id < count]
+    if beyond:
+        logger.warning(f"eos_token_id names {beyond[0]}, and the tokenizer has {count} tokens")
+    return tuple(token_id for token_id in ids if 0 <= token_id < count)
+
+
+def read_templates(folder: Path, tokens: SpecialTokens) -> dict[str, str]:
+    """By name: of chat_template.jinja, else of chat_template.json, else tokenizer_config.json's;
+    and those of the folder additional_chat_templates."""
+    found = _listed(tokens.chat_template)
+    path = inside(folder, "chat_template.json")
+    if path.is_file():
+        own = _decoded(_content(path), SpecialTokens, path.name)
+        found |= _listed(own.chat_template)
+    path = inside(folder, "chat_template.jinja")
+    if path.is_file():
+        found["default"] = _text(path)
+    more = folder / "additional_chat_templates"
+    if more.is_dir():
+        inside(folder, more.name)
+        for path in sorted(more.glob("*.jinja"))[:MAX_TEMPLATES]:
+            found[path.stem] = _text(inside(more, path.name))
+    return found
+
+
+def _listed(template: str | list[NamedTemplate] | None) -> dict[str, str]:
+    if template is None:
+        return {}
+    if isinstance(template, str):
+        return {"default": template}
+    return {one.name: one.template for one in template[:MAX_TEMPLATES]}
+
+
+def _named(file: TokenizerFile, token: str | Token | None) -> int | None:
+    if token is None:
+        return None
+    return file.ids.get(token if isinstance(token, str) else token.content)
+
+
+def _optional(folder: Path, name: str) -> SpecialTokens | None:
+    path = inside(folder, name)
+    return _decoded(_content(path), SpecialTokens, name) if path.is_file() else None
+
+
+def _decoded(content: bytes, kind: type[SpecialTokens], name: str) -> SpecialTokens:
+    try:
+        return msgspec.json.decode(content, type=kind)
+    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        raise FormatError(f"{name}: {error}") from None
+    except RecursionError:
+        raise FormatError(f"{name} is nested too deep") from None
+
+
+def _content(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MAX_BYTES + 1)
+    except OSError as error:
+        raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from None
+    if len(content) > MAX_BYTES:
+        raise FormatError(f"{path.name} is larger than {MAX_BYTES} bytes")
+    return content
+
+
+def _text(path: Path) -> str:
+    try:
+        return _content(path).decode()
+    except UnicodeDecodeError:
+        raise FormatError(f"{path.name} is not text in UTF-8") from None
