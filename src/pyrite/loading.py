@@ -18,13 +18,13 @@ from pyrite.config import Settings
 from pyrite.cores import Threads, choose_threads
 from pyrite.engine import Engine
 from pyrite.errors import ParameterError
-from pyrite.formats.checkpoint import Checkpoint, Tensor, first_difference, open_checkpoint
+from pyrite.formats.checkpoint import Checkpoint, Tensor, first_difference
 from pyrite.formats.folder_text import end_ids
 from pyrite.formats.vocabulary import require_tokenizer
 from pyrite.graph.plan import Plan
 from pyrite.kv.pages import pages_for
 from pyrite.memory import memory_errors
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import build_plan, open_model
 from pyrite.nodes import find_nodes
 from pyrite.records import dataclass
 from pyrite.room import Room, available_for, find_room, room_note
@@ -66,7 +66,7 @@ def load_engine(path: Path, settings: Settings, progress: Progress | None = None
 
 def _load_engine(path: Path, settings: Settings, progress: Progress | None) -> Loaded:
     watch = Stopwatch()
-    checkpoint = open_checkpoint(path)
+    checkpoint = open_model(path)
     watch.lap("open")
     making = Beside(lambda: own_tokenizer(checkpoint))
     plan = build_plan(checkpoint)
@@ -133,7 +133,7 @@ def own_tokenizer(checkpoint: Checkpoint) -> Tokenizer | None:
 
 
 def ids_only(checkpoint: Checkpoint, plan: Plan) -> Tokenizer:
-    return IdsOnly(plan.vocabulary, end_ids(checkpoint.metadata))
+    return IdsOnly(plan.vocabulary, end_ids(checkpoint.config))
 
 
 def make_template(checkpoint: Checkpoint, tokenizer: Tokenizer) -> ChatTemplate | None:
@@ -173,7 +173,7 @@ def make_guesser(
         return None
     if settings.speculation == "ngram":
         return Repetition()
-    draft = open_checkpoint(find_model(settings.speculation))
+    draft = open_model(find_model(settings.speculation))
     plan = build_plan(draft)
     if plan.has_state:
         hint = "its states cannot go back when a guess fails; take one with attention alone"

@@ -14,8 +14,8 @@ from pathlib import Path
 
 import pytest
 
-from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.formats.vocabulary import require_tokenizer
+from pyrite.models.registry import open_model
 from pyrite.text.tokenizer import Tokenizer
 
 MB = 1_000_000
@@ -69,7 +69,7 @@ def test_help(tmp_path: Path) -> None:
 def test_tokenizer(path: Path) -> None:
     times = []
     for _ in range(3):
-        data = require_tokenizer(open_checkpoint(path))
+        data = require_tokenizer(open_model(path))
         start = time.process_time()
         Tokenizer.from_data(data).encode("ready")
         times.append(time.process_time() - start)

@@ -22,7 +22,7 @@ from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.engine import Engine
 from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import as_model, build_plan
 from pyrite.request import Request, Usage
 from pyrite.sampling.params import SamplingParams
 from pyrite.scheduler import Policy
@@ -122,7 +122,7 @@ def windowed(golden: Path) -> Checkpoint:
     checkpoint = open_checkpoint(golden / "tiny" / "gemma3_text")
     kinds = ["sliding_attention"] * checkpoint.metadata["num_hidden_layers"]
     changes = {"sliding_window": WINDOW, "layer_types": kinds, "max_position_embeddings": 4096}
-    return replace(checkpoint, metadata={**checkpoint.metadata, **changes})
+    return as_model(replace(checkpoint, metadata={**checkpoint.metadata, **changes}))
 
 
 def windowed_engine(

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 
 from build_gguf import golden_fields, join
 from pyrite.errors import ModelError
-from pyrite.formats.checkpoint import Checkpoint, StringTable, open_checkpoint
+from pyrite.formats.checkpoint import Checkpoint, StringTable
 from pyrite.formats.gguf_writer import ALIGNMENT, Field
+from pyrite.models.registry import open_model
 from pyrite.quant.dequant import dequantize
 from pyrite.quant.formats import EXECUTED, bytes_per_row
 
@@ -139,7 +140,7 @@ def test_changed_files(golden, tmp_path, name):
         path.write_bytes(file.content(data))
         start = time.monotonic()
         try:
-            opened = open_checkpoint(path)
+            opened = open_model(path)
         except ModelError:
             counts["refused"] += 1
         else:

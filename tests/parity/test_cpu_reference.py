@@ -17,8 +17,7 @@ import pytest
 from pyrite.backends.base import Backend
 from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
-from pyrite.formats.checkpoint import open_checkpoint
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import build_plan, open_model
 from steps import num_pages, sequence_logits
 
 TINY = ("llama", "llama_tied", "llama_yarn", "qwen2_tied_swa", "gemma", "gemma2", "gemma3_text")
@@ -29,7 +28,7 @@ LIMITS = {"float": 1e-3, "default": 3e-3, "fast": 0.2, "q8": 1e-3}
 
 
 def logits_of(backend: Backend, path: Path, ids, precision: str, kv_type: str = "f16"):
-    checkpoint = open_checkpoint(path)
+    checkpoint = open_model(path)
     runner = backend.prepare(
         build_plan(checkpoint),
         checkpoint.tensors,

@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 from rows import Row, assert_close, prepare
 
-from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
+from pyrite.formats.checkpoint import Checkpoint, Tensor
+from pyrite.models.registry import open_model
 from pyrite.quant.dequant import dequantize
 from steps import Part, make_batch, sequence_logits
 
@@ -37,7 +38,7 @@ def scaled(checkpoint: Checkpoint, factors: dict[str, float]) -> Checkpoint:
 )
 def test_activations_of_a_million(golden: Path, row: Row, factors, num_tokens):
     """Both scalings leave the mathematics as they are (norms divide by the scale)."""
-    plain = scaled(open_checkpoint(golden / "tiny" / "llama"), {})
+    plain = scaled(open_model(golden / "tiny" / "llama"), {})
     ids = np.random.default_rng(73).integers(0, 384, num_tokens)
     expected = sequence_logits(prepare(row, plain, tokens=96), ids)
     logits = sequence_logits(prepare(row, scaled(plain, factors), tokens=96), ids)
@@ -47,7 +48,7 @@ def test_activations_of_a_million(golden: Path, row: Row, factors, num_tokens):
 
 def test_what_is_not_finite_stays_in_its_sequence(golden: Path, row: Row):
     """A token whose embedding is NaN spoils the rows after it in its own sequence, and no other."""
-    checkpoint = scaled(open_checkpoint(golden / "tiny" / "llama"), {})
+    checkpoint = scaled(open_model(golden / "tiny" / "llama"), {})
     table = checkpoint.tensors["token_embd.weight"]
     values = table.data.view(np.float32).reshape(table.shape).copy()
     values[5] = np.nan

@@ -10,9 +10,8 @@ import pytest
 
 from pyrite._native.kernels import isa_names
 from pyrite.backends.cpu import CpuBackend
-from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.graph.fuse import PASSES
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import build_plan, open_model
 from steps import Part, make_batch, num_pages, sequence_logits
 
 GOLDEN = ("llama_q4_0", "qwen2_q4_k_m")
@@ -51,7 +50,7 @@ def prepare(
     tokens=BATCH * TOKENS,
     kv_type="f16",
 ):
-    checkpoint = open_checkpoint(path)
+    checkpoint = open_model(path)
     return CpuBackend(cache).prepare(
         build_plan(checkpoint, passes),
         checkpoint.tensors,

@@ -14,8 +14,7 @@ import numpy as np
 import pytest
 
 from pyrite.backends.cpu import CpuBackend
-from pyrite.formats.checkpoint import open_checkpoint
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import build_plan, open_model
 from steps import Part, make_batch, num_pages
 
 MODELS = {"smollm2": "smollm2_135m_q4_1", "gemma3": "gemma3_270m_q4_k_m"}
@@ -69,7 +68,7 @@ def greedy_ids(runner, prompts: list[dict], pages: list[range], first: list[int]
 @pytest.mark.parametrize("precision", BOUNDS)
 @pytest.mark.parametrize("name", MODELS)
 def test_divergence_and_greedy_text(golden: Path, request, name: str, precision: str):
-    checkpoint = open_checkpoint(request.getfixturevalue(f"{name}_path"))
+    checkpoint = open_model(request.getfixturevalue(f"{name}_path"))
     prompts = json.loads((golden / "real" / f"{MODELS[name]}.json").read_text())["prompts"]
     pages = page_lists(prompts)
     runner = CpuBackend().prepare(

@@ -14,7 +14,7 @@ import pytest
 
 from pyrite.backends.cpu import CpuBackend
 from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import as_model, build_plan
 from steps import Part, make_batch, num_pages, sequence_logits
 
 TOKENS = 800
@@ -26,7 +26,7 @@ def checkpoint_of(golden: Path, case: str) -> Checkpoint:
     changes = {"max_position_embeddings": 4096}
     if checkpoint.metadata.get("sliding_window"):
         changes["sliding_window"] = 300
-    return replace(checkpoint, metadata={**checkpoint.metadata, **changes})
+    return as_model(replace(checkpoint, metadata={**checkpoint.metadata, **changes}))
 
 
 def prepare(checkpoint: Checkpoint, threads: int, kv_type: str):

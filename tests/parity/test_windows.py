@@ -15,6 +15,7 @@ import pytest
 from rows import Row, assert_close, prepare
 
 from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
+from pyrite.models.registry import as_model
 from steps import sequence_logits
 
 VOCABULARY = 384
@@ -23,7 +24,7 @@ VOCABULARY = 384
 def gemma3(golden: Path, window: int) -> Checkpoint:
     checkpoint = open_checkpoint(golden / "tiny" / "gemma3_text")
     changes = {"sliding_window": window, "max_position_embeddings": 4096}
-    return replace(checkpoint, metadata={**checkpoint.metadata, **changes})
+    return as_model(replace(checkpoint, metadata={**checkpoint.metadata, **changes}))
 
 
 def prompt(num_tokens: int) -> list[int]:

@@ -48,7 +48,7 @@ def _append(draw, builder, kind, views, name, layer) -> list[View]:
     x, y, z = (draw(st.sampled_from(near)) for _ in range(3))
     bias = draw(st.sampled_from((None, name + ".bias")))
     if kind == "norm":
-        return [builder.norm(x, Norm(name, 1e-5, draw(st.sampled_from((0.0, 1.0)))))]
+        return [builder.norm(x, Norm(name, 1e-5))]
     if kind == "head_norm":
         return [builder.norm(x, Norm(name, 1e-5), group=HEAD)]
     if kind == "linear":
@@ -85,9 +85,7 @@ def _attention(draw, builder, inputs, name, layer) -> View:
     query = builder.rotate(builder.norm(query, Norm(name, 1e-5), group=HEAD), HEAD, ropes[0])
     key = builder.rotate(key, HEAD, ropes[1])
     window = draw(st.sampled_from((0, 3)))
-    return builder.attention(
-        query, key, value, layer=layer, head_width=HEAD, scale=0.5, window=window
-    )
+    return builder.attention(query, key, value, head_width=HEAD, scale=0.5, window=window)
 
 
 def _head(draw, builder, views, layers) -> View:
@@ -105,7 +103,7 @@ def _head(draw, builder, views, layers) -> View:
         return builder.select_rows(logits)
     if selected == "never" and draw(st.booleans()):  # the result has another reader, that stays
         again = builder.softcap(logits, 1.0)
-        builder.attention(again, again, again, layer=layers, head_width=HEAD, scale=1.0)
+        builder.attention(again, again, again, head_width=HEAD, scale=1.0)
     return logits
 
 

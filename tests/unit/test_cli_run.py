@@ -19,6 +19,7 @@ from typing import Any
 import pytest
 
 from pyrite.cli.main import main
+from pyrite.models.registry import open_model
 
 PYRITE = [sys.executable, "-c", "from pyrite.cli.main import entry; entry()"]
 GREEDY = ["--temp", "0", "-n", "12", "--ignore-eos"]
@@ -156,9 +157,8 @@ def test_hostile_template_in_the_file(
     template: str, tiny: str, environment: Mapping[str, str], tmp_path: Path
 ) -> None:
     """Every place of the command line that renders it."""
-    from pyrite.formats.checkpoint import open_checkpoint
 
-    own = open_checkpoint(tiny).chat_template
+    own = open_model(tiny).chat_template
     assert own is not None
     hostile = tmp_path / "hostile.gguf"
     padded = template.ljust(len(own.encode())).encode()
@@ -458,9 +458,8 @@ def test_doctor(tiny: str, capsys: pytest.CaptureFixture[str]) -> None:
 def test_doctor_finds_faults(
     tiny: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from pyrite.formats.checkpoint import open_checkpoint
 
-    norm = open_checkpoint(tiny).tensors["output_norm.weight"].data.tobytes()
+    norm = open_model(tiny).tensors["output_norm.weight"].data.tobytes()
     sick = tmp_path / "sick.gguf"
     sick.write_bytes(Path(tiny).read_bytes().replace(norm, b"\x00\x00\xc0\x7f" * (len(norm) // 4)))
     assert main(["doctor", str(sick)]) == 1

@@ -61,7 +61,7 @@ def test_embed(width: int):
 
 @pytest.mark.parametrize(("width", "group"), [(8, 0), (16, 0), (300, 0), (96, 24), (512, 128)])
 def test_norm(width: int, group: int):
-    norm = Norm("norm", 1e-5, 0.5)
+    norm = Norm("norm", 1e-5)
     assert_as_reference(make_model(lambda b, x: b.norm(x, norm, group), width))
 
 
@@ -163,7 +163,7 @@ def attention_model(
         k = b.norm(k, Norm("k_norm", 1e-6), group=width)
         return b.attention(
             b.rotate(q, width, rope), b.rotate(k, width, rope), v,
-            layer=0, head_width=width, scale=width**-0.5, window=window, softcap=softcap,
+            head_width=width, scale=width**-0.5, window=window, softcap=softcap,
             sinks="sinks" if has_sinks else None,
         )  # fmt: skip
 
@@ -182,7 +182,7 @@ def test_values_that_are_columns_of_the_keys(half_pages, heads: int, kv_type: st
         key = b.norm(b.linear(x, "k", LATENT), Norm("k_norm", 1e-6))
         value = View(key.value, 0, LATENT - 8)
         return b.attention(
-            b.linear(x, "q", heads * LATENT), key, value, layer=0, head_width=LATENT, scale=0.2
+            b.linear(x, "q", heads * LATENT), key, value, head_width=LATENT, scale=0.2
         )
 
     close = 2e-3 if kv_type == "f16" else 0.03
@@ -276,7 +276,7 @@ def test_eight_bits_of_any_size(backend, isa: str, scale: float, monkeypatch):
     other sequences do not see it."""
     monkeypatch.setenv("PYRITE_ISA", isa)
     model = make_model(
-        lambda b, x: b.attention(x, x, b.linear(x, "v", 16), layer=0, head_width=16, scale=0.0), 16
+        lambda b, x: b.attention(x, x, b.linear(x, "v", 16), head_width=16, scale=0.0), 16
     )
     plain = np.diag(np.full(16, scale, np.float32))
     weights = {**model.weights, "v": float_tensor("v", plain)}

@@ -9,10 +9,10 @@ import pytest
 
 from pyrite.backends.cpu import CpuBackend
 from pyrite.config import Settings
-from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
+from pyrite.formats.checkpoint import Checkpoint
 from pyrite.identity import identity
 from pyrite.loading import make_tokenizer
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import build_plan, open_model
 
 
 def identity_of(checkpoint: Checkpoint, pre: str | None = None, **options: object) -> str:
@@ -33,7 +33,7 @@ def identity_of(checkpoint: Checkpoint, pre: str | None = None, **options: objec
 
 @pytest.fixture
 def checkpoint(golden: Path) -> Checkpoint:
-    return open_checkpoint(golden / "gguf_models" / "llama_q8_0.gguf")
+    return open_model(golden / "gguf_models" / "llama_q8_0.gguf")
 
 
 def test_it_is_the_same_again_whatever_the_batch_and_the_threads(checkpoint: Checkpoint):
@@ -69,6 +69,6 @@ def test_configuration_changes_it(checkpoint: Checkpoint, key: str):
 def test_a_file_that_was_written_since_changes_it(golden: Path, tmp_path: Path):
     path = tmp_path / "model.gguf"
     path.write_bytes((golden / "gguf_models" / "llama_q8_0.gguf").read_bytes())
-    before = identity_of(open_checkpoint(path))
+    before = identity_of(open_model(path))
     path.touch()
-    assert identity_of(open_checkpoint(path)) != before
+    assert identity_of(open_model(path)) != before

@@ -16,8 +16,7 @@ from pyrite.cli.report import shares
 from pyrite.cli.speed import Test as SpeedTest
 from pyrite.cli.work import Cost, Layer, Matrices, Step, Work, seen, work_of
 from pyrite.errors import BackendError
-from pyrite.formats.checkpoint import open_checkpoint
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import build_plan, open_model
 
 PEAKS = (
     Peak("avx2", "fma", "floats", 32, 60.0),
@@ -91,7 +90,7 @@ def test_the_longer_of_two_times_is_the_limit() -> None:
 
 
 def test_work_of_a_real_plan(golden: Path) -> None:
-    checkpoint = open_checkpoint(golden / "gguf_models" / "qwen2_q8_0.gguf")
+    checkpoint = open_model(golden / "gguf_models" / "qwen2_q8_0.gguf")
     plan = build_plan(checkpoint)
     default = work_of(plan, checkpoint, "default", "f16")
     fast = work_of(plan, checkpoint, "fast", "q8")

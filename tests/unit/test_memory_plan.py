@@ -7,12 +7,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from random_graphs import graphs
 
-from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.graph.fuse import fuse
 from pyrite.graph.memory import ALIGNMENT, OUTSIDE, elementwise, least_columns, place
 from pyrite.graph.ops import Graph
 from pyrite.graph.rewrite import operands
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import build_plan, open_model
 
 NOBODY = -1
 
@@ -60,14 +59,14 @@ def test_values_that_live_together_lie_apart(drawn):
 
 @pytest.mark.parametrize("case", ["llama", "gemma3_text", "qwen2_tied_swa"])
 def test_models_lie_apart_and_close(golden, case):
-    plan = build_plan(open_checkpoint(golden / "tiny" / case))
+    plan = build_plan(open_model(golden / "tiny" / case))
     check_placement(Graph(plan.values, plan.ops, plan.result), plan.columns, plan.arena_columns)
     least = least_columns(Graph(plan.values, plan.ops, plan.result))
     assert least <= plan.arena_columns <= 1.3 * least
 
 
 def test_a_residual_is_written_in_place(golden):
-    plan = build_plan(open_checkpoint(golden / "tiny" / "llama"))
+    plan = build_plan(open_model(golden / "tiny" / "llama"))
     down = [op for op in plan.ops if getattr(op, "residual", None) is not None]
     assert len(down) == 2 * plan.num_layers
     assert all(plan.columns[op.output] == plan.columns[op.residual.value] for op in down)

@@ -13,12 +13,12 @@ from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats.checkpoint import Tensor, open_checkpoint
 from pyrite.graph.rope import inverse_frequencies
 from pyrite.graph.values import Rope, RopeScaling
-from pyrite.models.registry import build_plan, read_config
+from pyrite.models.registry import as_model, build_plan, open_model, read_config
 
 
 @pytest.fixture(scope="module")
 def gguf(golden):
-    return open_checkpoint(golden / "gguf_models" / "llama_q4_0.gguf")
+    return open_model(golden / "gguf_models" / "llama_q4_0.gguf")
 
 
 def hub(golden, case: str, **changes):
@@ -26,7 +26,7 @@ def hub(golden, case: str, **changes):
     checkpoint = open_checkpoint(golden / "tiny" / case)
     metadata = {**checkpoint.metadata, **changes}
     kept = {key: value for key, value in metadata.items() if value is not ...}
-    return replace(checkpoint, metadata=kept)
+    return as_model(replace(checkpoint, metadata=kept))
 
 
 def changed(checkpoint, **changes):
@@ -51,7 +51,7 @@ def changed(checkpoint, **changes):
         ("embedding_length", 2**63, "from 1 to 1048576"),
         ("context_length", 0, "from 1 to"),
         ("attention__head_count", 0, "from 1 to 4096"),
-        ("attention__head_count_kv", 5, "from 1 to 4"),
+        ("attention__head_count_kv", 5, "from 0 to 4"),
         ("attention__head_count_kv", 3, "4 heads over 3 key heads"),
         ("attention__head_count", [4], "a list of 2"),
         ("attention__layer_norm_rms_epsilon", math.nan, "from 0 to 1"),
@@ -75,13 +75,9 @@ def test_a_bad_number_is_named_with_its_limit(gguf, key, value, text):
 @pytest.mark.parametrize(
     ("changes", "text"),
     [
-        ({"expert_count": 8}, "experts"),
         ({"attention__causal": False}, "not a generating model"),
-        ({"attention__value_length": 32}, "value_length = 32"),
-        ({"attention__head_count": [4, 2]}, "differs from layer to layer"),
         ({"rope__scaling__type": "longrope"}, "'longrope'"),
         ({"attention__clamp_kqv": 8.0}, "llama.attention.clamp_kqv = 8.0"),
-        ({"attention__sliding_window": 4096}, "llama.attention.sliding_window = 4096"),
     ],
 )
 def test_other_mathematics_are_refused_by_name(gguf, changes, text):
@@ -139,7 +135,7 @@ def test_bad_frequency_factors(gguf, factors):
     [
         ("llama", {"hidden_act": "relu"}, "hidden_act = 'relu'"),
         ("gemma", {"hidden_activation": "gelu"}, "'gelu'"),
-        ("llama", {"rope_scaling": {"rope_type": "dynamic", "factor": 2.0}}, "'dynamic'"),
+        ("llama", {"rope_scaling": {"rope_type": "spiral", "factor": 2.0}}, "'spiral'"),
         ("llama", {"rope_scaling": {"type": "linear", "factor": 2.0, "warp": 3}}, "warp = 3"),
         ("llama", {"logit_scale": 0.5}, "logit_scale = 0.5"),
         ("gemma3_text", {"text_config": {}}, "more than text"),
@@ -220,7 +216,7 @@ def test_a_null_softcap_is_none_and_an_absent_one_the_default(golden):
 
 
 def test_gemma3_of_gguf_takes_pattern_and_local_theta_from_its_architecture(gemma3_path):
-    config = read_config(open_checkpoint(gemma3_path))
+    config = read_config(open_model(gemma3_path))
     whole = [index for index, layer in enumerate(config.layers) if layer.window == 0]
     assert whole == [5, 11, 17]
     assert config.layers[0].window == 512
@@ -231,7 +227,7 @@ def test_gemma3_of_gguf_takes_pattern_and_local_theta_from_its_architecture(gemm
 
 def test_gemma3_of_gguf_may_state_them(gemma3_path):
     checkpoint = changed(
-        open_checkpoint(gemma3_path),
+        open_model(gemma3_path),
         rope__freq_base_swa=5000.0,
         attention__sliding_window_pattern=[True] * 17 + [False],
         rope__scaling__type="linear",
@@ -247,4 +243,4 @@ def test_a_variant_under_a_known_name_is_refused(golden):
     config = json.loads((golden / "tiny" / "llama" / "config.json").read_text())
     config |= {"num_local_experts": 8, "num_experts_per_tok": 2}
     with pytest.raises(UnsupportedError, match="num_experts_per_tok = 2, num_local_experts = 8"):
-        read_config(replace(open_checkpoint(golden / "tiny" / "llama"), metadata=config))
+        as_model(replace(open_checkpoint(golden / "tiny" / "llama"), metadata=config))

@@ -22,15 +22,16 @@ from pyrite.backends.packing import (
     packed_weights,
 )
 from pyrite.errors import BackendError
-from pyrite.formats.checkpoint import Tensor, open_checkpoint
+from pyrite.formats.checkpoint import Tensor
 from pyrite.formats.gguf import read_gguf
 from pyrite.formats.mapping import map_file
+from pyrite.models.registry import open_model
 
 
 @pytest.fixture
 def tensors(golden: Path) -> list[Tensor]:
     """Matrices of a small real file: Q4_K and Q6_K."""
-    found = open_checkpoint(golden / "gguf_models" / "llama_q4_k_m.gguf").tensors.values()
+    found = open_model(golden / "gguf_models" / "llama_q4_k_m.gguf").tensors.values()
     return [tensor for tensor in found if len(tensor.shape) == 2]
 
 
@@ -89,7 +90,7 @@ def test_fingerprint_follows_content_not_place(tensors, tmp_path, golden):
     source = golden / "gguf_models" / "llama_q4_k_m.gguf"
     copy = tmp_path / "renamed.gguf"
     copy.write_bytes(source.read_bytes())
-    moved = open_checkpoint(copy).tensors
+    moved = open_model(copy).tensors
     assert fingerprint([moved[tensor.name] for tensor in tensors]) == fingerprint(tensors)
     assert fingerprint(tensors[1:]) != fingerprint(tensors)
     changed = tensors[0].data.copy()
@@ -189,7 +190,7 @@ def test_a_file_edited_between_the_samples_is_packed_anew(tmp_path, golden):
     path = shutil.copy(golden / "gguf_models" / "llama_q4_k_m.gguf", tmp_path / "model.gguf")
 
     def packed() -> dict[str, bytes]:
-        found = open_checkpoint(path)
+        found = open_model(path)
         matrices = [tensor for tensor in found.tensors.values() if len(tensor.shape) == 2]
         return bytes_of(packed_weights(matrices, tmp_path, 1, found.files))
 

@@ -7,8 +7,7 @@ import pytest
 from benchmarks.models import MIXES, SHAPES, more_bits, tensor_specs, write_model
 
 from pyrite.backends.reference import ReferenceBackend
-from pyrite.formats.checkpoint import open_checkpoint
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import build_plan, open_model
 from pyrite.quant.formats import EXECUTED
 from pyrite.text.tokenizer import Tokenizer
 from steps import num_pages, sequence_logits
@@ -19,7 +18,7 @@ TOKENS = 24
 @pytest.mark.parametrize("mix", MIXES)
 def test_logits_are_calm(tmp_path, mix):
     write_model(tmp_path / "m.gguf", "qwen2-tiny", mix)
-    checkpoint = open_checkpoint(tmp_path / "m.gguf")
+    checkpoint = open_model(tmp_path / "m.gguf")
     runner = ReferenceBackend().prepare(
         build_plan(checkpoint),
         checkpoint.tensors,
@@ -36,7 +35,7 @@ def test_logits_are_calm(tmp_path, mix):
 
 def test_vocabulary_works(tmp_path):
     write_model(tmp_path / "m.gguf", "qwen2-tiny", "Q4_0")
-    tokenizer = Tokenizer.from_data(open_checkpoint(tmp_path / "m.gguf").tokenizer)
+    tokenizer = Tokenizer.from_data(open_model(tmp_path / "m.gguf").tokenizer)
     text = "Any text, even 北京 and 👩‍🚀, is its bytes again."
     ids = tokenizer.encode(text)
     assert tokenizer.decode(ids) == text

@@ -11,9 +11,9 @@ import pytest
 from pyrite.backends.base import PAGE_TOKENS
 from pyrite.config import Settings
 from pyrite.errors import CapacityError, ParameterError
-from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
+from pyrite.formats.checkpoint import Checkpoint
 from pyrite.models.estimate import estimate_memory, kv_bytes_per_token
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import build_plan, open_model
 from pyrite.room import DEFAULT_CONTEXT, FULL_REQUESTS, LEAST_SLOTS, SLOTS, Room, find_room
 
 PLENTY = 1 << 40
@@ -21,7 +21,7 @@ PLENTY = 1 << 40
 
 @pytest.fixture(scope="module")
 def checkpoint(golden: Path) -> Checkpoint:
-    return open_checkpoint(golden / "gguf_models" / "llama_q8_0.gguf")
+    return open_model(golden / "gguf_models" / "llama_q8_0.gguf")
 
 
 class Machine:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -11,9 +12,7 @@ from pyrite.backends.meaning import rotate
 from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.graph.rope import attention_factor, cos_sin, inverse_frequencies
 from pyrite.graph.values import Rope, RopeScaling
-from pyrite.models.fields import Fields
-from pyrite.models.hub_rope import read_ropes
-from pyrite.models.llama import LLAMA
+from pyrite.models.registry import as_model, read_config
 
 
 def test_plain_frequencies():
@@ -56,18 +55,46 @@ def test_yarn_without_truncation():
         ({"mscale": 2.0, "mscale_all_dim": 1.0}, (0.2 * math.log(4) + 1) / (0.1 * math.log(4) + 1)),
     ],
 )
-def test_attention_factor_of_yarn(keys, factor):
-    scaling = {"rope_type": "yarn", "factor": 4.0, **keys}
-    rope = read_ropes(Fields({"rope_scaling": scaling}), LLAMA, 16, 256).whole
+def test_attention_factor_of_yarn(golden, keys, factor):
+    rope = rope_of(golden, {"rope_type": "yarn", "factor": 4.0, **keys})
     assert attention_factor(rope) == pytest.approx(factor)
     cos, _ = cos_sin(rope, np.zeros(1, np.int32))
     np.testing.assert_allclose(cos, factor, rtol=1e-6)
 
 
-def test_yarn_of_gguf_is_yarn_of_the_hub(golden):
-    """The same model under both formats' keys."""
-    hub = open_checkpoint(golden / "tiny" / "llama_yarn").metadata["rope_scaling"]
-    rope = read_ropes(Fields({"rope_scaling": hub, "rope_theta": 1e4}), LLAMA, 16, 256).whole
-    assert rope.scaling == RopeScaling(
+def rope_of(golden, scaling: dict, length: int | None = None, **changes) -> Rope:
+    """Of a Llama folder with this `rope_scaling`."""
+    checkpoint = open_checkpoint(golden / "tiny" / "llama_yarn")
+    config = {**checkpoint.metadata, "rope_scaling": scaling, **changes}
+    model = as_model(replace(checkpoint, metadata=config))
+    return read_config(model, length).layers[0].rope
+
+
+def test_a_folders_yarn(golden):
+    scaling = open_checkpoint(golden / "tiny" / "llama_yarn").metadata["rope_scaling"]
+    assert rope_of(golden, scaling).scaling == RopeScaling(
         "yarn", 4.0, original_context=64, attention_factor=0.1 * math.log(4.0) + 1.0
     )
+
+
+def test_dynamic_scaling_starts_beyond_the_original_length(golden):
+    scaling = {"type": "dynamic", "factor": 2.0}
+    assert rope_of(golden, scaling, 256) == Rope(10000.0, 16, "pairs")
+    grown = rope_of(golden, scaling, 512)
+    assert grown.theta == pytest.approx(10000.0 * 3 ** (16 / 14))
+    assert grown.scaling is None
+
+
+def test_llama3_slows_the_slow_pairs_alone(golden):
+    """Source: the definition in Llama 3.1's rope_scaling, worked out for each pair."""
+    scaling = {
+        "rope_type": "llama3",
+        "factor": 8.0,
+        "low_freq_factor": 1.0,
+        "high_freq_factor": 4.0,
+        "original_max_position_embeddings": 32,
+    }
+    found = inverse_frequencies(rope_of(golden, scaling)).astype(np.float64)
+    plain = 10000.0 ** (-np.arange(0, 16, 2) / 16)
+    smooth = np.clip((32 * plain / (2 * math.pi) - 1) / 3, 0, 1)
+    np.testing.assert_allclose(found, plain * (smooth + (1 - smooth) / 8), rtol=1e-6)

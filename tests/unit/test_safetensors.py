@@ -6,6 +6,7 @@ import json
 import shutil
 import struct
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -13,9 +14,10 @@ import pytest
 import safetensors
 
 from pyrite.errors import FormatError, ModelError, ModelNotFoundError, UnsupportedError
-from pyrite.formats.checkpoint import open_checkpoint
-from pyrite.formats.names import gguf_name
+from pyrite.formats.checkpoint import Tensor, open_checkpoint
 from pyrite.formats.safetensors import read_safetensors
+from pyrite.models.hub import gguf_name
+from pyrite.models.registry import as_model, build_plan, find_hub, open_model
 
 INFINITY = float("inf")
 CONFIG = {"model_type": "llama", "limit": INFINITY}
@@ -50,18 +52,18 @@ def make_folder(path: Path, files: dict[str, bytes | dict]) -> Path:
         ("qwen2", "qwen2", ["attn_k.bias", "attn_output.weight"]),
         ("gemma", "gemma", ["ffn_norm.weight"]),
         ("gemma2", "gemma2", ["post_attention_norm.weight", "post_ffw_norm.weight"]),
-        ("gemma3_text", "gemma3_text", ["attn_q_norm.weight", "attn_k_norm.weight"]),
+        ("gemma3_text", "gemma3", ["attn_q_norm.weight", "attn_k_norm.weight"]),
         ("llama_sharded", "llama", ["attn_norm.weight"]),
     ],
 )
 def test_golden_folders(golden, case, architecture, names):
-    opened = open_checkpoint(golden / "tiny" / case)
+    opened = open_model(golden / "tiny" / case)
     assert (opened.format, opened.architecture) == ("safetensors", architecture)
     assert {f"blk.1.{name}" for name in names} <= opened.tensors.keys()
     top = {name for name in opened.tensors if not name.startswith("blk.")}
     assert top <= {"token_embd.weight", "output.weight", "output_norm.weight"}
     assert opened.num_bytes == sum(path.stat().st_size for path in opened.files)
-    assert opened.metadata["generation_config"] == {}
+    assert opened.config["generation_config"] == {}
 
 
 def test_every_tensor_equals_the_library(golden):
@@ -70,13 +72,13 @@ def test_every_tensor_equals_the_library(golden):
     expected = safetensors.deserialize((folder / SINGLE).read_bytes())
     assert len(expected) == len(opened.tensors)
     for name, fields in expected:
-        tensor = opened.tensors[gguf_name("llama", name)]
+        tensor = opened.tensors[name]
         assert (tensor.type, list(tensor.shape)) == (fields["dtype"], fields["shape"])
         assert tensor.data.tobytes() == bytes(fields["data"])
 
 
 def test_views_are_of_the_map_and_read_only(golden):
-    tensor = open_checkpoint(golden / "tiny" / "llama").tensors["token_embd.weight"]
+    tensor = open_checkpoint(golden / "tiny" / "llama").tensors["lm_head.weight"]
     assert tensor.data.base is not None
     assert not tensor.data.flags.writeable
 
@@ -100,18 +102,24 @@ def test_generation_config_is_kept(tmp_path):
         ("gemma3_text", "language_model.model.embed_tokens.weight", "token_embd.weight"),
         ("gemma2", "model.layers.3.pre_feedforward_layernorm.weight", "blk.3.ffn_norm.weight"),
         ("llama", "model.layers.0.self_attn.q_norm.weight", None),
-        ("no_such_type", "model.embed_tokens.weight", None),
+        (
+            "mixtral",
+            "model.layers.1.block_sparse_moe.experts.3.w1.bias",
+            "blk.1.ffn_gate_exps.bias",
+        ),
         ("llama", "model.layers.0.mlp.up_proj.qweight", None),
     ],
 )
 def test_names(model_type, name, expected):
-    assert gguf_name(model_type, name) == (expected or name)
+    assert gguf_name(name, find_hub(model_type))[0] == (expected or name)
 
 
-def test_derived_buffers_are_passed_over(tmp_path):
+def test_derived_buffers_are_passed_over(golden):
+    folder = open_checkpoint(golden / "tiny" / "llama")
     name = "model.layers.0.self_attn.rotary_emb.inv_freq"
-    data = file_bytes({name: entry([2], 0, 8), "a": entry([1], 8, 12)}, bytes(12))
-    assert set(open_checkpoint(make_folder(tmp_path / "m", {SINGLE: data})).tensors) == {"a"}
+    more = {name: Tensor(name, "F32", (2,), np.zeros(8, np.uint8))}
+    model = as_model(replace(folder, tensors={**folder.tensors, **more}))
+    assert model.tensors.keys() == as_model(folder).tensors.keys()
 
 
 HEADERS = {
@@ -145,7 +153,6 @@ HEADERS = {
     "size 0": (file_bytes({"a": entry([0, 4], 0, 0)}), "sizes above 0"),
     "shape of fractions": (file_bytes({"a": entry([2.0], 0, 8)}, bytes(8)), "sizes above 0"),
     "unknown type": (file_bytes({"a": entry([2], 0, 8, "F32X")}, bytes(8)), "unknown type"),
-    "type not executed": (file_bytes({"a": entry([2], 0, 2, "F8_E4M3")}, bytes(2)), "F8_E4M3"),
     "type a list": (file_bytes({"a": {**entry([2], 0, 8), "dtype": []}}, bytes(8)), "unknown type"),
     "empty": (b"", "empty"),
     "HTML page": (b"<!DOCTYPE html><html>", "HTML page"),
@@ -283,3 +290,12 @@ def test_folder_of_gguf_files(golden, tmp_path):
     shutil.copy(golden / "gguf_models" / "llama_q4_0.gguf", tmp_path)
     with pytest.raises(FormatError, match="several models: llama_q4_0"):
         open_checkpoint(tmp_path)
+
+
+def test_a_type_that_is_not_executed_is_kept_and_named(golden):
+    """Which types are executed is known where the tensor is used."""
+    folder = open_checkpoint(golden / "tiny" / "llama")
+    name = "model.layers.0.mlp.up_proj.weight"
+    wrong = replace(folder.tensors[name], type="F8_E4M3")
+    with pytest.raises(UnsupportedError, match="F8_E4M3"):
+        build_plan(as_model(replace(folder, tensors={**folder.tensors, name: wrong})))

@@ -14,8 +14,7 @@ import pytest
 from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.packing import packed_weights
 from pyrite.errors import BackendError
-from pyrite.formats.checkpoint import open_checkpoint
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import build_plan, open_model
 from steps import sequence_logits
 
 IDS = list(range(3, 40))
@@ -24,7 +23,7 @@ SPARE = 192 << 20  # bytes of address space: 64 MiB of the program, and 8 MiB fo
 
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_the_nth_thread_that_packs(golden: Path, tmp_path: Path, monkeypatch, number: int):
-    tensors = open_checkpoint(golden / "gguf_models" / "llama_q4_0.gguf").tensors.values()
+    tensors = open_model(golden / "gguf_models" / "llama_q4_0.gguf").tensors.values()
     matrices = [tensor for tensor in tensors if len(tensor.shape) == 2]
     expected = packed_weights(matrices, None, 1)
     started, start = 0, threading.Thread.start
@@ -57,7 +56,7 @@ def little_address_space() -> Iterator[None]:
 
 
 def test_a_team_without_threads_fails_the_step_alone(golden: Path):
-    checkpoint = open_checkpoint(golden / "gguf_models" / "llama_q4_0.gguf")
+    checkpoint = open_model(golden / "gguf_models" / "llama_q4_0.gguf")
 
     def runner(num_threads: int):
         return CpuBackend().prepare(

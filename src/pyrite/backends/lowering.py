@@ -87,7 +87,7 @@ class Lowering:
     planes: int
     kv_type: str
     _matrix_ids: dict[str, int] = field(default_factory=dict)
-    _vector_ids: dict[tuple[str, float], int] = field(default_factory=dict)
+    _vector_ids: dict[str, int] = field(default_factory=dict)
     _rope_ids: dict[Rope, int] = field(default_factory=dict)
     _offsets: Sequence[int] = ()
 
@@ -225,17 +225,15 @@ class Lowering:
             return None
         if norm.kind != "rms" or norm.weight is None or norm.is_wide:
             raise UnsupportedError(f"the CPU backend does not execute {norm}")
-        return self._vector(norm.weight, norm.offset), norm.eps
+        return self._vector(norm.weight), norm.eps
 
-    def _vector(self, name: str, offset: float = 0.0) -> int:
-        key = (name, offset)
-        if key not in self._vector_ids:
+    def _vector(self, name: str) -> int:
+        """Of a tensor of any shape: its values in their order."""
+        if name not in self._vector_ids:
             tensor = self.weights[name]
-            values = dequantize(tensor.read(), tensor.type, tensor.shape).reshape(-1) + np.float32(
-                offset
-            )
-            self._vector_ids[key] = self.program.add_vector(values)
-        return self._vector_ids[key]
+            values = dequantize(tensor.read(), tensor.type, tensor.shape).reshape(-1)
+            self._vector_ids[name] = self.program.add_vector(values)
+        return self._vector_ids[name]
 
     def _rope(self, rope: Rope) -> int:
         if rope not in self._rope_ids:

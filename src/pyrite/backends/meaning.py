@@ -35,8 +35,7 @@ def normalize(x: Floats, norm: Norm, weights: LazyWeights) -> Floats:
         output = (x / np.sqrt(mean + np.float32(norm.eps))).astype(np.float32)
     shape = x.shape[-2:] if norm.is_wide else x.shape[-1:]
     if norm.weight is not None:
-        weight = weights.values(norm.weight).reshape(shape)
-        output = output * (weight + np.float32(norm.offset))
+        output = output * weights.values(norm.weight).reshape(shape)
     if norm.bias is not None:
         output = output + weights.values(norm.bias).reshape(shape)
     return output

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from pyrite.cli.doctor import Fault, Skip
 from pyrite.cli.terminal import size
 from pyrite.errors import CapacityError, TemplateError
-from pyrite.formats.checkpoint import Tensor, open_checkpoint
+from pyrite.formats.checkpoint import Tensor
 from pyrite.llm import Model, load
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import build_plan, open_model
 from pyrite.quant.dequant import dequantize
 from pyrite.text.chat import chat_segments
 from pyrite.text.template import ChatTemplate
@@ -37,7 +37,7 @@ class ModelChecks:
     def __init__(self, path: Path, threads: int | None) -> None:
         self.path = path
         self.threads = threads
-        self.checkpoint = open_checkpoint(path)
+        self.checkpoint = open_model(path)
         self.plan = build_plan(self.checkpoint)
         data = self.checkpoint.tokenizer
         self.tokenizer = None if data is None else Tokenizer.from_data(data)

@@ -31,11 +31,10 @@ def packed_weights_of(model: Path) -> Path | None:
     go by themselves when they were not used for long."""
     from pyrite.backends.lowering import matrix_names
     from pyrite.backends.packing import contents_of, kept_path
-    from pyrite.formats.checkpoint import open_checkpoint
-    from pyrite.models.registry import build_plan
+    from pyrite.models.registry import build_plan, open_model
 
     try:
-        checkpoint = open_checkpoint(model)
+        checkpoint = open_model(model)
         names = matrix_names(build_plan(checkpoint))
     except ModelError:
         return None

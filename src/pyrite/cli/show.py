@@ -29,14 +29,15 @@ def run(options: argparse.Namespace) -> int:
     checkpoint = open_checkpoint(find_model(options.model, this_terminal()))
     if options.plan:
         from pyrite.graph.show import show_plan
-        from pyrite.models.registry import build_plan
+        from pyrite.models.registry import as_model, build_plan
 
-        print(show_plan(build_plan(checkpoint)), end="")
+        print(show_plan(build_plan(as_model(checkpoint))), end="")
         return 0
     if options.memory:
         from pyrite.cli.footprint import describe_memory, memory_rows
+        from pyrite.models.registry import as_model
 
-        found = describe_memory(checkpoint, Settings())
+        found = describe_memory(as_model(checkpoint), Settings())
         print(json.dumps(found, indent=1) if options.json else table(memory_rows(found)))
         return 0
     facts = describe(checkpoint)
@@ -66,10 +67,10 @@ def describe(checkpoint: Checkpoint) -> dict[str, Any]:
 
 def sizes(checkpoint: Checkpoint) -> dict[str, Any]:
     from pyrite.errors import ModelError
-    from pyrite.models.registry import build_plan
+    from pyrite.models.registry import as_model, build_plan
 
     try:
-        plan = build_plan(checkpoint)
+        plan = build_plan(as_model(checkpoint))
     except ModelError as error:
         return {"problem": str(error)}
     return {

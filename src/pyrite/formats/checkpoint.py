@@ -143,6 +143,7 @@ class Checkpoint:
     architecture: str  # general.architecture of GGUF; model_type of config.json
     metadata: Mapping[str, Any]  # GGUF keys, or config.json's; arrays of strings are StringTables
     tensors: Mapping[str, Tensor]
+    config: Mapping[str, Any] = field(default_factory=dict)  # config.json's keys, of a folder
     tokenizer: TokenizerData | None = None
     chat_template: str | None = None  # the default one
     chat_templates: Mapping[str, str] = field(

@@ -100,12 +100,12 @@ def transposed(tensor: Tensor) -> Tensor:
     item = ITEMS[tensor.type]
 
     def make(first: int, count: int) -> Bytes:
-        values = tensor.read().view(item).reshape(-1, rows, columns)
         found = []
         while count:
             matrix, row = divmod(first, columns)
             taken = min(count, columns - row)
-            found.append(values[matrix, :, row : row + taken].T.reshape(-1))
+            values = tensor.read(matrix * rows, rows).view(item).reshape(rows, columns)
+            found.append(values[:, row : row + taken].T.reshape(-1))
             first, count = first + taken, count - taken
         data: Bytes = _concatenated(found).view(np.uint8)
         return data

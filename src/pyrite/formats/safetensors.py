@@ -28,8 +28,6 @@ from pyrite.formats.foreign import advice, appearance
 from pyrite.formats.json_file import parse_object, read_json
 from pyrite.formats.mapping import map_file
 from pyrite.formats.metadata import string
-from pyrite.formats.names import DERIVED, gguf_name
-from pyrite.quant.formats import FORMATS
 
 MAX_HEADER_BYTES = 1 << 24
 MAX_DIMENSIONS = 8
@@ -89,7 +87,7 @@ def open_safetensors(folder: Path) -> Checkpoint:
         format="safetensors",
         architecture=architecture,
         metadata=metadata,
-        tensors=_tensors(files, architecture),
+        tensors=_tensors(files),
         tokenizer=text.tokenizer,
         chat_template=text.templates.get("default"),
         chat_templates=text.templates,
@@ -188,18 +186,13 @@ def _check_index(files: Sequence[SafetensorsFile], index: Mapping[str, str]) -> 
             raise FormatError(f"{file_name} holds tensor {name!r}, and {INDEX} does not say so")
 
 
-def _tensors(files: Sequence[SafetensorsFile], architecture: str) -> dict[str, Tensor]:
+def _tensors(files: Sequence[SafetensorsFile]) -> dict[str, Tensor]:
+    """Under the file's own names and types: which are executed is the architecture's business."""
     found: dict[str, Tensor] = {}
     for file in files:
         for entry in file.entries:
-            if DERIVED.fullmatch(entry.name):
-                continue
-            name = gguf_name(architecture, entry.name)
-            if entry.type not in FORMATS:
-                problem = f"tensor {entry.name} has type {entry.type}, which is not executed here"
-                raise UnsupportedError(f"{file.path.name}: {problem}")
-            if name in found:
-                raise FormatError(f"{file.path.name}: tensor {entry.name} occurs twice, as {name}")
+            if entry.name in found:
+                raise FormatError(f"{file.path.name}: tensor {entry.name} occurs twice")
             data = file.data[entry.start : entry.end]
-            found[name] = Tensor(name, entry.type, entry.shape, data)
+            found[entry.name] = Tensor(entry.name, entry.type, entry.shape, data)
     return found

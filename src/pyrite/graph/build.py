@@ -42,6 +42,7 @@ class GraphBuilder:
         self.values: list[Value] = []
         self.ops: list[Op] = []
         self.weights: dict[str, tuple[int, ...]] = {}  # name -> shape, as the graph needs it
+        self.num_attentions = 0
         self.num_states = 0
 
     def embed(self, weight: str, vocabulary: int, width: int, scale: float = 1.0) -> View:
@@ -119,23 +120,24 @@ class GraphBuilder:
         key: View,
         value: View,
         *,
-        layer: int,
         head_width: int,
         scale: float,
         window: int = 0,
         softcap: float = 0.0,
         sinks: str | None = None,
     ) -> View:
+        """Layers that have keys and values are numbered in the order they are built."""
         heads, key_heads = query.width // head_width, key.width // head_width
         value_width = value.width // key_heads
         self._vector(sinks, heads)
+        self.num_attentions += 1
         output = self._value(heads * value_width, "tokens")
         op = Attention(
             output.value,
             query,
             key,
             value,
-            layer=layer,
+            layer=self.num_attentions - 1,
             heads=heads,
             key_heads=key_heads,
             head_width=head_width,

@@ -19,9 +19,13 @@ def compile_plan(
     architecture: str,
     context_length: int,
     vocabulary: int,
+    num_layers: int | None = None,
     passes: Sequence[Callable[[Graph], Graph]] = PASSES,
 ) -> Plan:
-    """`passes` is for tests; a plan of none of them is the model as it was written."""
+    """`num_layers`: of the model; by default those with attention.
+
+    `passes` is for tests; a plan of none of them is the model as it was written.
+    """
     before = graph
     for step in passes:
         graph = step(graph)
@@ -36,7 +40,7 @@ def compile_plan(
         arena_columns=arena_columns,
         vocabulary=vocabulary,
         context_length=context_length,
-        num_layers=len(layers),
+        num_layers=len(layers) if num_layers is None else num_layers,
         key_heads=tuple(layer.key_heads for layer in layers),
         head_widths=tuple(layer.head_width for layer in layers),
         value_widths=tuple(layer.value_width for layer in layers),

@@ -35,10 +35,10 @@ class Plan:
     arena_columns: int
     vocabulary: int
     context_length: int
-    num_layers: int  # that have keys and values
-    key_heads: tuple[int, ...]  # per layer
-    head_widths: tuple[int, ...]  # per layer: of keys
-    value_widths: tuple[int, ...]  # per layer: of values
+    num_layers: int  # of the model
+    key_heads: tuple[int, ...]  # per layer that has keys and values
+    head_widths: tuple[int, ...]  # of keys
+    value_widths: tuple[int, ...]  # of values
     savings: Savings
     states: tuple[int, ...] = ()  # floats of the state of each stateful operation, in order
 

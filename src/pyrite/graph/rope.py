@@ -5,7 +5,7 @@ multiplied by attention_factor(rope). Computed in float64 and rounded once to fl
 decide where tables live.
 
 Sources: rotary positions, arXiv 2104.09864; linear interpolation, arXiv 2306.15595; YaRN,
-arXiv 2309.00071; "llama3" as in the release notes and `rope_scaling` of Llama 3.1's config.json.
+arXiv 2309.00071.
 """
 
 from __future__ import annotations
@@ -49,17 +49,7 @@ def _scaled(plain: Frequencies, rope: Rope) -> Frequencies:
         return plain / scaling.factor
     if scaling.kind == "factors":
         return plain / np.array(scaling.factors, dtype=np.float64)
-    if scaling.kind == "llama3":
-        return _llama3(plain, scaling)
     return _yarn(plain, rope, scaling)
-
-
-def _llama3(plain: Frequencies, scaling: RopeScaling) -> Frequencies:
-    """Pairs that turn often in the original context stay as they are, slow ones are slowed more."""
-    turns = scaling.original_context * plain / (2 * math.pi)
-    low, high = scaling.low_frequency_factor, scaling.high_frequency_factor
-    kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
-    return plain * (kept + (1 - kept) / scaling.factor)
 
 
 def _yarn(plain: Frequencies, rope: Rope, scaling: RopeScaling) -> Frequencies:

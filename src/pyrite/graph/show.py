@@ -87,8 +87,6 @@ def _layered(plan: Plan) -> Iterator[tuple[int | None, Op]]:
         if names:
             found = LAYER.match(names[0])
             layer = int(found[1]) if found else None
-        elif isinstance(op, Attention):
-            layer = op.layer
         yield layer, op
 
 

@@ -60,7 +60,6 @@ class Norm:
 
     weight: str | None
     eps: float
-    offset: float = 0.0  # added to the weight: 1 where files store weight - 1
     kind: Literal["rms", "layer", "l2"] = "rms"
     bias: str | None = None
     is_wide: bool = False
@@ -70,17 +69,16 @@ class Norm:
 class RopeScaling:
     """How long-context variants bend the frequencies; the fields are those of config.json.
 
-    "factors" divides frequency i by factors[i]: GGUF's `rope_freqs.weight`. `rope` computes them.
+    "factors" divides frequency i by factors[i]: GGUF's `rope_freqs.weight`. "dynamic" is another
+    theta beyond a length, and is gone from a plan. `rope` computes the others.
     """
 
-    kind: Literal["linear", "llama3", "yarn", "factors"]
+    kind: Literal["linear", "yarn", "factors", "dynamic"]
     factor: float
     original_context: int = 0
-    low_frequency_factor: float = 1.0  # llama3
-    high_frequency_factor: float = 4.0  # llama3
     beta_fast: float = 32.0  # yarn
     beta_slow: float = 1.0  # yarn
-    attention_factor: float = 1.0  # yarn: on cos and sin
+    attention_factor: float = 1.0  # on cos and sin
     truncate: bool = True  # yarn: the ramp starts and ends at whole columns
     factors: tuple[float, ...] = ()  # (width / 2,) of "factors"
 

@@ -1,12 +1,15 @@
-"""Blocks that architectures share: attention, the gated feed-forward network, embedding and head.
+"""Blocks that architectures share: attention, feed-forward networks, experts, embedding and head.
 
 Each one appends operations to a graph and returns the view of what it computed. Weight names are
-GGUF's, whatever the file calls them.
+GGUF's.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyrite.graph.build import GraphBuilder
+from pyrite.graph.ops import Routing
 from pyrite.graph.values import Norm, View
 from pyrite.models.config import ModelConfig
 
@@ -16,44 +19,101 @@ def embed(graph: GraphBuilder, config: ModelConfig) -> View:
 
 
 def norm(graph: GraphBuilder, config: ModelConfig, x: View, name: str) -> View:
-    return graph.norm(x, _norm(config, name))
+    bias = name + ".bias" if config.norm_bias else None
+    return graph.norm(x, Norm(name + ".weight", config.norm_eps, config.norm, bias))
 
 
 def head_norm(graph: GraphBuilder, config: ModelConfig, x: View, name: str) -> View:
-    """Each head is normalised by itself, all with one weight."""
-    return graph.norm(x, _norm(config, name), group=config.head_width)
+    """Each head is normalised by itself, all with one weight; or the whole row is."""
+    group = config.head_width if config.head_norms == "head" else 0
+    return graph.norm(x, Norm(name + ".weight", config.norm_eps), group)
+
+
+def add(graph: GraphBuilder, config: ModelConfig, x: View, part: View) -> View:
+    """The residual stream with what a block gave."""
+    return graph.add(x, graph.scale(part, config.residual_scale))
 
 
 def attention(graph: GraphBuilder, config: ModelConfig, x: View, layer: int) -> View:
     """Projections, rotary positions, attention and output projection of one layer."""
     name = f"blk.{layer}.attn_"
-    layer_config, bias = config.layers[layer], config.query_bias
-    query = _linear(graph, x, name + "q", config.heads * config.head_width, bias)
-    key = _linear(graph, x, name + "k", config.key_heads * config.head_width, bias)
-    value = _linear(graph, x, name + "v", config.key_heads * config.head_width, bias)
+    own, bias = config.layers[layer], config.query_bias
+    query = linear(graph, x, name + "q", own.heads * config.head_width, bias)
+    key = linear(graph, x, name + "k", own.key_heads * config.head_width, bias)
+    value = linear(graph, x, name + "v", own.key_heads * config.value_width, bias)
     if config.head_norms:
         query = head_norm(graph, config, query, name + "q_norm")
         key = head_norm(graph, config, key, name + "k_norm")
-    mixed = graph.attention(
-        graph.rotate(query, config.head_width, layer_config.rope),
-        graph.rotate(key, config.head_width, layer_config.rope),
+    if own.rope is not None:
+        query = graph.rotate(query, config.head_width, own.rope)
+        key = graph.rotate(key, config.head_width, own.rope)
+    mixed = mix(graph, config, query, key, value, layer)
+    return linear(graph, mixed, name + "output", config.width, config.output_bias)
+
+
+def mix(
+    graph: GraphBuilder,
+    config: ModelConfig,
+    query: View,
+    key: View,
+    value: View,
+    layer: int,
+    sinks: str | None = None,
+) -> View:
+    """Attention alone, of one layer."""
+    return graph.attention(
+        query,
+        key,
         value,
-        layer=layer,
         head_width=config.head_width,
         scale=config.attention_scale,
-        window=layer_config.window,
+        window=config.layers[layer].window,
         softcap=config.attention_softcap,
+        sinks=sinks,
     )
-    return _linear(graph, mixed, name + "output", config.width, config.output_bias)
 
 
 def feed_forward(graph: GraphBuilder, config: ModelConfig, x: View, layer: int) -> View:
-    """down(activation(gate(x)) * up(x))."""
-    name, bias = f"blk.{layer}.ffn_", config.feed_forward_bias
-    gate = _linear(graph, x, name + "gate", config.feed_forward, bias)
-    up = _linear(graph, x, name + "up", config.feed_forward, bias)
-    gated = graph.gate(gate, up, config.activation)
-    return _linear(graph, gated, name + "down", config.width, bias)
+    """Experts in the layers that have them, else down(activation(gate(x)) * up(x))."""
+    if config.layers[layer].has_experts:
+        return experts(graph, config, x, layer)
+    width = config.layers[layer].feed_forward
+    return gated(graph, config, x, f"blk.{layer}.ffn_", width)
+
+
+def gated(
+    graph: GraphBuilder, config: ModelConfig, x: View, name: str, width: int, suffix: str = ""
+) -> View:
+    bias = config.feed_forward_bias
+    gate = linear(graph, x, f"{name}gate{suffix}", width, bias)
+    up = linear(graph, x, f"{name}up{suffix}", width, bias)
+    product = graph.gate(gate, up, config.activation)
+    return linear(graph, product, f"{name}down{suffix}", config.width, bias)
+
+
+def experts(graph: GraphBuilder, config: ModelConfig, x: View, layer: int) -> View:
+    """The experts that a router chooses, and those that every token passes."""
+    assert config.experts is not None
+    name = f"blk.{layer}.ffn_"
+    scores = linear(graph, x, name + "gate_inp", config.experts.count)
+    mixed = graph.experts(
+        x,
+        scores,
+        routing(config, layer),
+        (name + "gate_exps.weight", name + "up_exps.weight", name + "down_exps.weight"),
+        feed_forward=config.experts.feed_forward,
+        activation=config.activation,
+    )
+    if config.experts.shared == 0:
+        return mixed
+    return graph.add(mixed, gated(graph, config, x, name, config.experts.shared, "_shexp"))
+
+
+def routing(config: ModelConfig, layer: int) -> Routing:
+    """The layer's own: the bias of its choice is a tensor of the layer."""
+    assert config.experts is not None
+    own = config.experts.routing
+    return replace(own, bias=f"blk.{layer}.{own.bias}") if own.bias else own
 
 
 def last_norm(graph: GraphBuilder, config: ModelConfig, x: View) -> View:
@@ -62,17 +122,14 @@ def last_norm(graph: GraphBuilder, config: ModelConfig, x: View) -> View:
 
 
 def head(graph: GraphBuilder, config: ModelConfig, x: View) -> View:
-    """Logits of hidden states: projection to the vocabulary, softcap."""
+    """Logits of hidden states: projection to the vocabulary, scale, softcap."""
     if config.tied:
         logits = graph.tied_linear(x, "token_embd.weight", config.vocabulary)
     else:
         logits = graph.linear(x, "output.weight", config.vocabulary)
+    logits = graph.scale(logits, config.logit_scale)
     return graph.softcap(logits, config.final_softcap) if config.final_softcap else logits
 
 
-def _norm(config: ModelConfig, name: str) -> Norm:
-    return Norm(name + ".weight", config.norm_eps, config.norm_offset)
-
-
-def _linear(graph: GraphBuilder, x: View, name: str, width: int, bias: bool) -> View:
+def linear(graph: GraphBuilder, x: View, name: str, width: int, bias: bool = False) -> View:
     return graph.linear(x, name + ".weight", width, name + ".bias" if bias else None)

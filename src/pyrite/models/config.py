@@ -1,17 +1,21 @@
-"""What an architecture file needs to know of one model, whatever format stated it.
+"""What an architecture file needs to know of one model, and what it takes for granted itself.
 
-Plain data, filled by `gguf_config` and `hub_config`; every number is bounded here once.
+Plain data, filled by `gguf_config`; every number is bounded there once.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from pyrite.errors import FormatError
 from pyrite.graph.build import GraphBuilder
+from pyrite.graph.ops import Routing
 from pyrite.graph.values import Activation, Rope, View
 from pyrite.records import dataclass
+
+if TYPE_CHECKING:
+    from pyrite.models.arrange import Tensors
 
 MAX_LAYERS = 1024
 MAX_WIDTH = 1 << 20  # columns of any matrix but the head's
@@ -19,6 +23,8 @@ MAX_HEADS = 1 << 12
 MAX_HEAD_WIDTH = 1 << 12
 MAX_VOCABULARY = 1 << 22
 MAX_CONTEXT = 1 << 25  # tokens
+MAX_EXPERTS = 1 << 12
+MAX_KERNEL = 1 << 8  # taps of a convolution
 MIN_THETA = 2.0
 MAX_THETA = 1e12
 
@@ -30,59 +36,110 @@ def check_heads(heads: int, key_heads: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class LayerConfig:
-    """`window` is 0 where a token sees everything before it."""
+    """`window` is 0 where a token sees everything before it; `rope` None where nothing turns."""
 
     window: int
-    rope: Rope
+    rope: Rope | None
+    heads: int
+    key_heads: int  # 0: the layer has no attention
+    feed_forward: int  # 0: it has none, or experts alone
+    has_experts: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class ExpertsConfig:
+    """`shared` is the width of the feed-forward that every token passes; 0: there is none."""
+
+    count: int
+    feed_forward: int  # of one expert
+    shared: int
+    routing: Routing  # its bias is named by layer: see blocks.routing
+
+
+@dataclass(frozen=True, slots=True)
+class LatentConfig:
+    """Attention whose keys and values are kept compressed (DeepSeek's MLA)."""
+
+    query_rank: int  # 0: queries are projected at once
+    key_rank: int  # columns of the latent
+    rope_width: int  # columns of a head that turn
+    plain_width: int  # columns of a head that do not
+    value_width: int  # of a head
+
+
+@dataclass(frozen=True, slots=True)
+class StateSpaceConfig:
+    """Mamba's and Mamba 2's sizes."""
+
+    kernel: int  # taps of the convolution
+    inner: int  # columns of the scan
+    state: int  # columns of the state
+    heads: int  # of Mamba 2; of Mamba the rank of its step sizes
+    groups: int
 
 
 @dataclass(frozen=True, slots=True)
 class ModelConfig:
-    architecture: str  # as the file calls it
+    architecture: str  # as GGUF calls it
     vocabulary: int
     context_length: int
     width: int  # of the residual stream
-    feed_forward: int
-    heads: int
-    key_heads: int
-    head_width: int
+    head_width: int  # of queries and keys
+    value_width: int
     layers: tuple[LayerConfig, ...]
+    norm: Literal["rms", "layer"]
     norm_eps: float
-    norm_offset: float
+    norm_bias: bool
     activation: Activation
     attention_scale: float
     attention_softcap: float  # 0: none
     final_softcap: float  # 0: none
     embedding_scale: float
+    residual_scale: float  # of what a block adds to the residual stream
+    logit_scale: float  # logits are multiplied by it
     tied: bool  # the head reads the embedding table
     query_bias: bool  # and key and value
     output_bias: bool  # of attention
     feed_forward_bias: bool
-    head_norms: bool  # queries and keys are normalised by head
+    head_norms: Literal["", "head", "row"]  # queries and keys are normalised by head, or by row
+    kernel: int  # taps of a short convolution; 0: none
+    experts: ExpertsConfig | None = None
+    latent: LatentConfig | None = None
+    space: StateSpaceConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Family:
     """What an architecture takes for granted; declared beside its `layer`.
 
-    `window_pattern` p > 0: every p-th layer sees everything, the others a window.
+    `window_pattern` p > 0: every p-th layer sees everything, the others a window; 1: all see a
+    window.
     """
 
     name: str
     layer: Callable[[GraphBuilder, ModelConfig, View, int], View]  # residual stream -> the next
-    activation: Activation
-    hub_norm_offset: float = 0.0  # GGUF's norm weights include it
-    gguf_rope_layout: Literal["halves", "pairs"] = "halves"
+    activation: Activation = "silu"
+    norm: Literal["rms", "layer"] = "rms"
+    norm_bias: bool = False
+    rope_layout: Literal["halves", "pairs"] = "halves"
+    has_attention: bool = True  # in some layer
+    turns: bool = True  # queries and keys turn by rotary positions
+    still_period: int = 0  # in every so many-th layer they do not
+    truncates_yarn: bool = True  # its ramp starts and ends at whole columns
     theta: float = 10000.0  # where the file does not say
     local_theta: float = 0.0  # of layers with a window; 0: the same as the others'
     window: int = 0  # where the file does not say
     window_pattern: int = 0
-    late_windows: bool = False  # config.json may give windows to layers from max_window_layers on
-    tied: bool = False  # where config.json does not say
+    may_have_windows: bool = False  # where the file says so
     scales_embeddings: bool = False  # by sqrt(width)
+    divides_logits: bool = False  # `logit_scale` is a divisor
     query_bias: bool = False  # always there
-    head_norms: bool = False  # queries and keys are normalised by head
-    query_scalar: float = 0.0  # config.json's default: attention scale = scalar ** -0.5
+    head_norms: Literal["", "head", "row"] = ""
     wide_scale_layers: int = 0  # GGUF with so many layers: scale = (width / heads) ** -0.5
     attention_softcap: float = 0.0  # where the file does not say
     final_softcap: float = 0.0  # where the file does not say
+    routing: Routing | None = None  # of its experts, but for what the file says
+    # Makes the tensors that `layer` reads of those that files hold, before they are checked.
+    arrange: Callable[[Tensors], None] | None = None
+    # The residual stream of tokens before the first layer; blocks.embed where there is none.
+    embed: Callable[[GraphBuilder, ModelConfig], View] | None = None

@@ -20,17 +20,22 @@ MISSING = object()
 class Fields:
     """Absent and null are the same: the default, or an error where there is none.
 
-    Raises FormatError that names the key, the value and the limit.
+    `names`: what the file calls a key, where that is something else. Raises FormatError that names
+    the key, the value and the limit.
     """
 
-    def __init__(self, values: Mapping[str, Any], prefix: str = "") -> None:
+    def __init__(
+        self, values: Mapping[str, Any], prefix: str = "", names: Mapping[str, str] | None = None
+    ) -> None:
         self.values = values
         self.prefix = prefix
+        self.names = names or {}
         self.read: set[str] = set()
 
     def get(self, key: str) -> Any:
-        self.read.add(key)
-        return self.values.get(self.prefix + key)
+        name = self.names.get(key, key)
+        self.read.add(name)
+        return self.values.get(self.prefix + name)
 
     def integer(self, key: str, low: int, high: int, default: Any = MISSING) -> int:
         value = self._or_default(key, default)
@@ -105,11 +110,13 @@ class Fields:
         if value is not None:
             return value
         if default is MISSING:
-            raise FormatError(f"{self.prefix}{key} is missing", hint="the file states no such key")
+            name = self.prefix + self.names.get(key, key)
+            raise FormatError(f"{name} is missing", hint="the file states no such key")
         return default
 
     def _wrong(self, key: str, value: object, limit: str) -> FormatError:
-        return FormatError(f"{self.prefix}{key} = {shorten(value)}: must be {limit}")
+        name = self.prefix + self.names.get(key, key)
+        return FormatError(f"{name} = {shorten(value)}: must be {limit}")
 
 
 def shorten(value: object) -> str:

@@ -1,187 +1,198 @@
-"""ModelConfig from a GGUF file's metadata: `llama.block_count` and so on.
+"""ModelConfig from GGUF metadata: `llama.block_count` and so on.
 
-Source of the keys: the GGUF specification. What a file leaves out is the family's default.
+A folder's config.json has been translated to the same keys before (`models.hub`). Source of the
+keys: the GGUF specification; some that it lacks are ours: `rope.scaling.truncate`,
+`rope.layer_pattern`. What a file leaves out is the family's default. Rotary positions are in
+`gguf_rope`.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
-from pyrite.errors import FormatError, UnsupportedError
+from pyrite.errors import UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint
-from pyrite.graph.values import Rope, RopeScaling
+from pyrite.graph.ops import Routing
 from pyrite.models import config as limits
-from pyrite.models.config import Family, LayerConfig, ModelConfig
+from pyrite.models.config import (
+    ExpertsConfig,
+    Family,
+    LatentConfig,
+    LayerConfig,
+    ModelConfig,
+    StateSpaceConfig,
+)
 from pyrite.models.fields import MISSING, Fields
-from pyrite.records import dataclass
+from pyrite.models.gguf_rope import read_ropes
 
-FREQUENCY_FACTORS = "rope_freqs.weight"
 EMBEDDING = "token_embd.weight"
 
 # Keys under the architecture's name that change nothing in how tokens are computed here.
-HARMLESS = frozenset({"tensor_data_layout", "rope.scaling.finetuned", "attention.causal"})
+HARMLESS = frozenset(
+    {
+        "tensor_data_layout",
+        "rope.scaling.finetuned",
+        "attention.causal",
+        "attention.head_count_kv",
+        "expert_group_count",
+        "pooling_type",
+    }
+)
+SHARES = {1: "softmax", 2: "sigmoid"}  # expert_gating_func
 
 
-def read_gguf_config(checkpoint: Checkpoint, family: Family) -> ModelConfig:
+def read_gguf_config(
+    checkpoint: Checkpoint, family: Family, context_length: int | None = None
+) -> ModelConfig:
+    """`context_length`: what the model is loaded for, which some rotary settings depend on."""
     keys = Fields(checkpoint.metadata, prefix=checkpoint.architecture + ".")
-    _refuse_variants(keys)
+    tensors = checkpoint.tensors
+    if not keys.boolean("attention.causal", True):
+        raise UnsupportedError(f"{keys.prefix}attention.causal = false: not a generating model")
     num_layers = keys.integer("block_count", 1, limits.MAX_LAYERS)
     width = keys.integer("embedding_length", 1, limits.MAX_WIDTH)
-    heads = _uniform(keys, "attention.head_count", num_layers, limits.MAX_HEADS)
-    head_width = _head_width(keys, width, heads)
-    ropes = _ropes(keys, checkpoint, family, head_width)
+    full_length = keys.integer("context_length", 1, limits.MAX_CONTEXT)
+    latent = _latent(keys)
+    heads = _heads(keys, family, num_layers)
+    head_width, value_width = _head_widths(keys, width, heads, latent)
+    turned = latent.plain_width + latent.rope_width if latent else head_width
+    layers = _layers(keys, checkpoint, family, heads, head_width, context_length or full_length)
     config = ModelConfig(
         architecture=checkpoint.architecture,
         vocabulary=keys.integer("vocab_size", 1, limits.MAX_VOCABULARY, _rows(checkpoint)),
-        context_length=keys.integer("context_length", 1, limits.MAX_CONTEXT),
+        context_length=full_length,
         width=width,
-        feed_forward=_uniform(keys, "feed_forward_length", num_layers, limits.MAX_WIDTH),
-        heads=heads,
-        key_heads=_uniform(keys, "attention.head_count_kv", num_layers, heads, default=heads),
         head_width=head_width,
-        layers=_layers(keys, family, num_layers, ropes),
-        norm_eps=keys.number("attention.layer_norm_rms_epsilon", 0.0, 1.0),
-        norm_offset=0.0,
+        value_width=value_width,
+        layers=layers,
+        norm=family.norm,
+        norm_eps=_norm_eps(keys, family),
+        norm_bias=family.norm_bias,
         activation=family.activation,
-        attention_scale=_scale(keys, family, num_layers, width / heads, head_width),
+        attention_scale=_scale(keys, family, num_layers, width / max(1, *heads), turned),
         attention_softcap=keys.number("attn_logit_softcapping", 0.0, 1e6, family.attention_softcap),
         final_softcap=keys.number("final_logit_softcapping", 0.0, 1e6, family.final_softcap),
-        embedding_scale=math.sqrt(width) if family.scales_embeddings else 1.0,
-        tied="output.weight" not in checkpoint.tensors,
-        query_bias=family.query_bias or "blk.0.attn_q.bias" in checkpoint.tensors,
-        output_bias="blk.0.attn_output.bias" in checkpoint.tensors,
-        feed_forward_bias="blk.0.ffn_up.bias" in checkpoint.tensors,
+        embedding_scale=_embedding_scale(keys, family, width),
+        residual_scale=keys.number("residual_scale", 1e-6, 1e6, 1.0),
+        logit_scale=_logit_scale(keys, family),
+        tied="output.weight" not in tensors,
+        query_bias=family.query_bias or "blk.0.attn_q.bias" in tensors,
+        output_bias="blk.0.attn_output.bias" in tensors,
+        feed_forward_bias="blk.0.ffn_up.bias" in tensors,
         head_norms=family.head_norms,
+        kernel=keys.integer("shortconv.l_cache", 0, limits.MAX_KERNEL, 0),
+        experts=_experts(keys, checkpoint, family),
+        latent=latent,
+        space=_space(keys),
     )
-    limits.check_heads(config.heads, config.key_heads)
     keys.refuse_unread("the file", HARMLESS)
     return config
 
 
-def _refuse_variants(keys: Fields) -> None:
-    """Files that call themselves llama but compute something else."""
-    if keys.integer("expert_count", 0, 1 << 16, 0) > 0:
-        raise UnsupportedError(f"{keys.prefix}expert_count > 0: experts are not executed yet")
-    keys.integer("expert_used_count", 0, 1 << 16, 0)
-    if not keys.boolean("attention.causal", True):
-        raise UnsupportedError(f"{keys.prefix}attention.causal = false: not a generating model")
+def _heads(keys: Fields, family: Family, num_layers: int) -> tuple[int, ...]:
+    least, default = (1, MISSING) if family.has_attention else (0, 0)
+    return _per_layer(keys, "attention.head_count", num_layers, least, limits.MAX_HEADS, default)
 
 
-def _uniform(
-    keys: Fields, key: str, num_layers: int, high: int, default: int | object = MISSING
-) -> int:
-    """A number, or one for each layer as long as they are all the same."""
+def _per_layer(
+    keys: Fields, key: str, num_layers: int, low: int, high: int, default: Any = MISSING
+) -> tuple[int, ...]:
+    """A number for all layers, or one for each."""
     if not hasattr(keys.get(key), "__len__"):
-        return keys.integer(key, 1, high, default)
+        return (keys.integer(key, low, high, default),) * num_layers
     items = keys.sequence(key, num_layers) or ()
-    if len(set(items)) > 1:
-        raise UnsupportedError(f"{keys.prefix}{key} differs from layer to layer: not executed yet")
-    return Fields({key: items[0]}).integer(key, 1, high)
+    return tuple(Fields({key: item}).integer(key, low, high) for item in items)
 
 
-def _head_width(keys: Fields, width: int, heads: int) -> int:
-    default = width // heads if width % heads == 0 else None
-    head_width = keys.integer(
-        "attention.key_length", 1, limits.MAX_HEAD_WIDTH, MISSING if default is None else default
-    )
+def _head_widths(
+    keys: Fields, width: int, heads: Sequence[int], latent: LatentConfig | None
+) -> tuple[int, int]:
+    """Of queries and keys, and of values; a latent model's are those of its cached rows."""
+    if latent is not None:
+        return latent.key_rank + latent.rope_width, latent.key_rank
+    most = max(heads)
+    default = width // most if most and width % most == 0 else MISSING if most else 1
+    head_width = keys.integer("attention.key_length", 1, limits.MAX_HEAD_WIDTH, default)
     value_width = keys.integer("attention.value_length", 1, limits.MAX_HEAD_WIDTH, head_width)
-    if value_width != head_width:
-        raise UnsupportedError(
-            f"{keys.prefix}attention.value_length = {value_width}, but keys have {head_width}:"
-            " different widths are not executed yet"
-        )
-    return head_width
+    return head_width, value_width
 
 
-@dataclass(frozen=True, slots=True)
-class _Ropes:
-    whole: Rope  # of layers without a window
-    local: Rope  # of layers with one
+def _norm_eps(keys: Fields, family: Family) -> float:
+    name = "layer_norm_rms_epsilon" if family.norm == "rms" else "layer_norm_epsilon"
+    return keys.number(f"attention.{name}", 0.0, 1.0)
 
 
-def _ropes(keys: Fields, checkpoint: Checkpoint, family: Family, head_width: int) -> _Ropes:
-    width = keys.integer("rope.dimension_count", 2, head_width, head_width)
-    if width % 2:
-        raise FormatError(f"{keys.prefix}rope.dimension_count = {width}: must be even")
-    theta = keys.number("rope.freq_base", limits.MIN_THETA, limits.MAX_THETA, family.theta)
-    scaling, factors = _scaling(keys, width), _factors(checkpoint, width)
-    if scaling is not None and factors is not None:
-        raise UnsupportedError(f"both {keys.prefix}rope.scaling and {FREQUENCY_FACTORS} are there")
-    scaling = scaling or factors
-    whole = Rope(theta, width, family.gguf_rope_layout, scaling)
-    if family.local_theta == 0:
-        return _Ropes(whole, whole)
-    local = keys.number(
-        "rope.freq_base_swa", limits.MIN_THETA, limits.MAX_THETA, family.local_theta
-    )
-    return _Ropes(whole, Rope(local, width, family.gguf_rope_layout))
+def _embedding_scale(keys: Fields, family: Family, width: int) -> float:
+    default = math.sqrt(width) if family.scales_embeddings else 1.0
+    return keys.number("embedding_scale", 1e-6, 1e6, default)
 
 
-def _scaling(keys: Fields, width: int) -> RopeScaling | None:
-    factor = keys.number("rope.scaling.factor", 0.0, 1e6, 0.0)
-    linear = keys.number("rope.scale_linear", 0.0, 1e6, 0.0)  # of old files
-    kind = keys.text("rope.scaling.type", "linear" if linear else "none")
-    original = keys.integer("rope.scaling.original_context_length", 0, limits.MAX_CONTEXT, 0)
-    attention = keys.number("rope.scaling.attn_factor", 0.0, 1e3, 1.0)
-    factor = factor or linear
-    if kind == "none" or (kind == "linear" and factor in (0.0, 1.0)):
-        return None
-    if kind == "linear":
-        return RopeScaling("linear", factor)
-    if kind != "yarn":
-        raise UnsupportedError(f"{keys.prefix}rope.scaling.type = {kind!r}: not executed yet")
-    if factor < 1.0 or original == 0:
-        raise FormatError(
-            f"{keys.prefix}rope.scaling.factor = {factor:g} and original_context_length ="
-            f" {original}: yarn needs a factor from 1 and a length"
-        )
-    return RopeScaling(
-        "yarn",
-        factor,
-        original_context=original,
-        beta_fast=keys.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0),
-        beta_slow=keys.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0),
-        attention_factor=attention * (0.1 * math.log(factor) + 1.0),
-    )
-
-
-def _factors(checkpoint: Checkpoint, width: int) -> RopeScaling | None:
-    """Llama 3's scaling, as its converter writes it: a divisor for each frequency."""
-    tensor = checkpoint.tensors.get(FREQUENCY_FACTORS)
-    if tensor is None:
-        return None
-    if tensor.type != "F32" or tensor.shape != (width // 2,):
-        raise FormatError(
-            f"{FREQUENCY_FACTORS} is {tensor.type} {tensor.shape}: must be F32 ({width // 2},)"
-        )
-    factors = tuple(float(factor) for factor in tensor.read().view("<f4"))
-    if not all(math.isfinite(factor) and factor > 0 for factor in factors):
-        raise FormatError(f"{FREQUENCY_FACTORS}: every factor must be positive and finite")
-    return RopeScaling("factors", 1.0, factors=factors)
+def _logit_scale(keys: Fields, family: Family) -> float:
+    """Granite's key is a divisor, Cohere's a factor."""
+    scale = keys.number("logit_scale", 1e-6, 1e6, 1.0)
+    return 1 / scale if family.divides_logits else scale
 
 
 def _layers(
-    keys: Fields, family: Family, num_layers: int, ropes: _Ropes
+    keys: Fields,
+    checkpoint: Checkpoint,
+    family: Family,
+    heads: tuple[int, ...],
+    head_width: int,
+    context_length: int,
 ) -> tuple[LayerConfig, ...]:
-    if not family.window_pattern:
-        return (LayerConfig(0, ropes.whole),) * num_layers
-    window = keys.integer(
-        "attention.sliding_window", 1, limits.MAX_CONTEXT, family.window or MISSING
-    )
-    whole, local = LayerConfig(0, ropes.whole), LayerConfig(window, ropes.local)
-    return tuple(local if narrow else whole for narrow in _pattern(keys, family, num_layers))
+    count = len(heads)
+    ropes = read_ropes(keys, checkpoint, family, head_width, context_length)
+    windows = _windows(keys, family, count)
+    turning = _pattern(keys, "rope.layer_pattern", family.still_period, count)
+    feed_forward = _per_layer(keys, "feed_forward_length", count, 0, limits.MAX_WIDTH, 0)
+    key_heads = _key_heads(keys, heads)
+    found = []
+    for index in range(count):
+        rope = ropes.local if windows[index] else ropes.whole
+        found.append(
+            LayerConfig(
+                window=windows[index],
+                rope=rope if turning[index] and family.turns else None,
+                heads=heads[index],
+                key_heads=key_heads[index],
+                feed_forward=feed_forward[index],
+                has_experts=f"blk.{index}.ffn_gate_inp.weight" in checkpoint.tensors,
+            )
+        )
+    return tuple(found)
 
 
-def _pattern(keys: Fields, family: Family, num_layers: int) -> tuple[bool, ...]:
-    """Whether each layer has a window: from a list, a period, or the family's period."""
-    stated = keys.get("attention.sliding_window_pattern")
+def _key_heads(keys: Fields, heads: tuple[int, ...]) -> tuple[int, ...]:
+    if keys.get("attention.head_count_kv") is None:
+        return heads
+    found = _per_layer(keys, "attention.head_count_kv", len(heads), 0, max(heads))
+    for own, shared in zip(heads, found, strict=True):
+        if shared:
+            limits.check_heads(own, shared)
+    return found
+
+
+def _windows(keys: Fields, family: Family, num_layers: int) -> tuple[int, ...]:
+    if not family.window_pattern and not family.may_have_windows:
+        return (0,) * num_layers
+    default = 0 if family.may_have_windows else family.window or MISSING
+    window = keys.integer("attention.sliding_window", 0, limits.MAX_CONTEXT, default)
+    period = family.window_pattern or num_layers + 1
+    narrow = _pattern(keys, "attention.sliding_window_pattern", period, num_layers)
+    return tuple(window if inside else 0 for inside in narrow)
+
+
+def _pattern(keys: Fields, key: str, period: int, num_layers: int) -> tuple[bool, ...]:
+    """Of each layer, from a list or a period: all but every so many-th; with 0, all."""
+    stated = keys.get(key)
     if hasattr(stated, "__len__"):
-        items = keys.sequence("attention.sliding_window_pattern", num_layers) or ()
-        return tuple(bool(item) for item in items)
-    period = keys.integer(
-        "attention.sliding_window_pattern", 0, limits.MAX_LAYERS, family.window_pattern
-    )
-    return tuple(period > 0 and (index + 1) % period != 0 for index in range(num_layers))
+        return tuple(bool(item) for item in keys.sequence(key, num_layers) or ())
+    period = keys.integer(key, 0, limits.MAX_LAYERS + 1, period)
+    return tuple(period == 0 or (index + 1) % period != 0 for index in range(num_layers))
 
 
 def _scale(
@@ -191,6 +202,94 @@ def _scale(
     default = (width_by_heads if wide else float(head_width)) ** -0.5
     scale = keys.number("attention.scale", 0.0, 1e3, 0.0)
     return scale or default
+
+
+def _experts(keys: Fields, checkpoint: Checkpoint, family: Family) -> ExpertsConfig | None:
+    count = keys.integer("expert_count", 0, limits.MAX_EXPERTS, 0)
+    if count == 0:
+        keys.get("expert_used_count")
+        return None
+    if family.routing is None:
+        raise UnsupportedError(
+            f"{keys.prefix}expert_count = {count}: {family.name} is executed without experts"
+        )
+    used = keys.integer("expert_used_count", 1, count)
+    routing = replace(_routing(keys, family.routing, count), num_used=used)
+    return ExpertsConfig(
+        count=count,
+        feed_forward=_expert_width(keys, checkpoint),
+        shared=_shared_width(keys, checkpoint),
+        routing=routing,
+    )
+
+
+def _routing(keys: Fields, default: Routing, count: int) -> Routing:
+    gating = keys.integer("expert_gating_func", 0, 2, 0)
+    groups = keys.integer("expert_group_count", 0, count, 0) or default.groups
+    if count % groups:
+        raise UnsupportedError(f"{keys.prefix}expert_group_count = {groups} of {count} experts")
+    return replace(
+        default,
+        shares=SHARES.get(gating, default.shares),  # type: ignore[arg-type]
+        is_normalized=keys.boolean("expert_weights_norm", default.is_normalized),
+        scale=keys.number("expert_weights_scale", 0.0, 1e6, 0.0) or default.scale,
+        groups=groups,
+        used_groups=keys.integer("expert_group_used_count", 0, groups, 0) or default.used_groups,
+    )
+
+
+def _expert_width(keys: Fields, checkpoint: Checkpoint) -> int:
+    """Old files do not say, and their experts are as wide as the tensors are."""
+    tensor = _first(checkpoint, "ffn_down_exps.weight")
+    default = MISSING if tensor is None else tensor.shape[-1]
+    return keys.integer("expert_feed_forward_length", 1, limits.MAX_WIDTH, default)
+
+
+def _shared_width(keys: Fields, checkpoint: Checkpoint) -> int:
+    keys.integer("expert_shared_count", 0, limits.MAX_EXPERTS, 0)
+    tensor = _first(checkpoint, "ffn_down_shexp.weight")
+    default = 0 if tensor is None else tensor.shape[-1]
+    return keys.integer("expert_shared_feed_forward_length", 0, limits.MAX_WIDTH, default)
+
+
+def _first(checkpoint: Checkpoint, name: str) -> Any:
+    """The tensor of the first layer that has it."""
+    layers = (f"blk.{index}.{name}" for index in range(limits.MAX_LAYERS))
+    return next((checkpoint.tensors[one] for one in layers if one in checkpoint.tensors), None)
+
+
+def _latent(keys: Fields) -> LatentConfig | None:
+    key_rank = keys.integer("attention.kv_lora_rank", 0, limits.MAX_WIDTH, 0)
+    if key_rank == 0:
+        return None
+    rope_width = keys.integer("rope.dimension_count", 2, limits.MAX_HEAD_WIDTH)
+    key_width = _expanded_width(keys, "key_length")
+    return LatentConfig(
+        query_rank=keys.integer("attention.q_lora_rank", 0, limits.MAX_WIDTH, 0),
+        key_rank=key_rank,
+        rope_width=rope_width,
+        plain_width=key_width - rope_width,
+        value_width=_expanded_width(keys, "value_length"),
+    )
+
+
+def _expanded_width(keys: Fields, name: str) -> int:
+    """Of a head's keys or values once they are expanded; newer files have a key of its own."""
+    older = keys.integer(f"attention.{name}", 1, limits.MAX_HEAD_WIDTH)
+    return keys.integer(f"attention.{name}_mla", 1, limits.MAX_HEAD_WIDTH, older)
+
+
+def _space(keys: Fields) -> StateSpaceConfig | None:
+    kernel = keys.integer("ssm.conv_kernel", 0, limits.MAX_KERNEL, 0)
+    if kernel == 0:
+        return None
+    return StateSpaceConfig(
+        kernel=kernel,
+        inner=keys.integer("ssm.inner_size", 1, limits.MAX_WIDTH),
+        state=keys.integer("ssm.state_size", 1, limits.MAX_WIDTH),
+        heads=keys.integer("ssm.time_step_rank", 1, limits.MAX_WIDTH),
+        groups=keys.integer("ssm.group_count", 0, limits.MAX_HEADS, 0) or 1,
+    )
 
 
 def _rows(checkpoint: Checkpoint) -> int | object:

@@ -1,165 +1,175 @@
-"""ModelConfig from a config.json of the Hugging Face hub, in its older and its newer keys.
+"""What most config.json files state, as GGUF keys: sizes, heads, windows, norms, activation.
 
-Older: `rope_theta`, `rope_scaling`, `sliding_window_pattern`; newer: `rope_parameters`,
-`layer_types`. A key that is neither understood nor known to be harmless is refused by name.
+Each function reads some keys of a folder and puts their GGUF equivalents; `decoder` is all of them,
+for models that are built like Llama. Rotary settings are in `hub_rope`.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
-from pyrite.errors import FormatError, UnsupportedError
-from pyrite.formats.checkpoint import Checkpoint
+from pyrite.errors import FormatError, TensorError, UnsupportedError
+from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.values import Activation
 from pyrite.models import config as limits
-from pyrite.models.config import Family, LayerConfig, ModelConfig
-from pyrite.models.fields import MISSING, Fields
-from pyrite.models.hub_rope import read_ropes
+from pyrite.models.fields import MISSING
+from pyrite.models.hub import Folder
+from pyrite.models.hub_rope import rope
 
 ACTIVATIONS: Mapping[str, Activation] = {
     "silu": "silu",
     "swish": "silu",
+    "gelu": "gelu",
     "gelu_pytorch_tanh": "gelu_tanh",
     "gelu_new": "gelu_tanh",
+    "relu": "relu",
 }
 
-# Keys that say nothing about the mathematics of one token after another.
-# fmt: off
-HARMLESS = frozenset(
-    (
-        "_attn_implementation", "_attn_implementation_autoset", "_name_or_path", "architectures",
-        "attention_dropout", "auto_map", "begin_suppress_tokens", "bos_token_id",
-        "cache_implementation", "chunk_size_feed_forward", "decoder_start_token_id", "dtype",
-        "eos_token_id", "finetuning_task", "generation_config", "hidden_dropout", "id2label",
-        "initializer_range", "is_decoder", "is_llama_config", "label2id", "model_type",
-        "num_return_sequences", "output_attentions", "output_hidden_states", "pad_token_id",
-        "prefix", "pretraining_tp", "problem_type", "return_dict", "sep_token_id",
-        "task_specific_params", "tf_legacy_loss", "tokenizer_class", "torch_dtype", "torchscript",
-        "transformers.js_config", "transformers_version", "unsloth_fixed", "unsloth_version",
-        "use_cache",
-    )
-)
-# fmt: on
+
+def decoder(folder: Folder, activation: Activation = "silu") -> None:
+    sizes(folder)
+    heads(folder)
+    norms(folder)
+    rope(folder)
+    require_activation(folder, activation)
+    head(folder)
 
 
-def read_hub_config(checkpoint: Checkpoint, family: Family) -> ModelConfig:
-    keys = Fields(checkpoint.metadata)
+def sizes(folder: Folder) -> None:
+    keys = folder.keys
     if keys.group("text_config") is not None:
         raise UnsupportedError(
-            f"config.json of {checkpoint.architecture} describes more than text (text_config)",
+            f"config.json of {folder.architecture} describes more than text (text_config)",
             hint="take the text model alone",
         )
-    num_layers = keys.integer("num_hidden_layers", 1, limits.MAX_LAYERS)
-    width = keys.integer("hidden_size", 1, limits.MAX_WIDTH)
-    heads = keys.integer("num_attention_heads", 1, limits.MAX_HEADS)
-    head_width = _head_width(keys, width, heads)
-    context_length = keys.integer("max_position_embeddings", 1, limits.MAX_CONTEXT)
-    output_bias = not family.query_bias and keys.boolean("attention_bias", False)
-    config = ModelConfig(
-        architecture=checkpoint.architecture,
-        vocabulary=keys.integer("vocab_size", 1, limits.MAX_VOCABULARY),
-        context_length=context_length,
-        width=width,
-        feed_forward=keys.integer("intermediate_size", 1, limits.MAX_WIDTH),
-        heads=heads,
-        key_heads=keys.integer("num_key_value_heads", 1, heads, heads),
-        head_width=head_width,
-        layers=_layers(keys, family, num_layers, head_width, context_length),
-        norm_eps=keys.number("rms_norm_eps", 0.0, 1.0, 1e-6),
-        norm_offset=family.hub_norm_offset,
-        activation=_activation(keys, family),
-        attention_scale=_scale(keys, family, head_width),
-        attention_softcap=_softcap(keys, "attn_logit_softcapping", family.attention_softcap),
-        final_softcap=_softcap(keys, "final_logit_softcapping", family.final_softcap),
-        embedding_scale=math.sqrt(width) if family.scales_embeddings else 1.0,
-        tied=keys.boolean("tie_word_embeddings", family.tied),
-        query_bias=family.query_bias or output_bias,
-        output_bias=output_bias,
-        feed_forward_bias=keys.boolean("mlp_bias", False),
-        head_norms=family.head_norms,
-    )
-    limits.check_heads(config.heads, config.key_heads)
-    keys.refuse_unread("config.json", HARMLESS)
-    return config
+    folder.put("block_count", folder.num_layers)
+    folder.put("embedding_length", keys.integer("hidden_size", 1, limits.MAX_WIDTH))
+    length = keys.integer("max_position_embeddings", 1, limits.MAX_CONTEXT)
+    folder.put("context_length", length)
+    folder.put("vocab_size", keys.integer("vocab_size", 1, limits.MAX_VOCABULARY))
+    width = keys.integer("intermediate_size", 1, limits.MAX_WIDTH)
+    folder.put("feed_forward_length", width)
 
 
-def _head_width(keys: Fields, width: int, heads: int) -> int:
-    divides = width % heads == 0
-    default = width // heads if divides else MISSING
-    return keys.integer("head_dim", 1, limits.MAX_HEAD_WIDTH, default)
+def heads(folder: Folder) -> None:
+    keys = folder.keys
+    count = keys.integer("num_attention_heads", 1, limits.MAX_HEADS)
+    width = folder.stated("embedding_length")
+    default = width // count if width % count == 0 else MISSING
+    head_width = keys.integer("head_dim", 1, limits.MAX_HEAD_WIDTH, default)
+    folder.put("attention.head_count", count)
+    folder.put("attention.head_count_kv", keys.integer("num_key_value_heads", 1, count, count))
+    folder.put("attention.key_length", head_width)
+    folder.put("attention.value_length", head_width)
 
 
-def _activation(keys: Fields, family: Family) -> Activation:
-    """Gemma's `hidden_act` is not what its published code computes; `hidden_activation` is."""
-    if family.activation == "gelu_tanh":
-        written = keys.text("hidden_act", "gelu")
-        stated = keys.text("hidden_activation", "gelu_pytorch_tanh")
-        stated = stated if written in ("gelu", "gelu_pytorch_tanh") else written
-    else:
-        stated = keys.text("hidden_act", "silu")
-    if stated not in ACTIVATIONS:
+def norms(folder: Folder, kind: str = "rms") -> None:
+    eps = folder.keys.number("rms_norm_eps", 0.0, 1.0, 1e-6)
+    name = "layer_norm_rms_epsilon" if kind == "rms" else "layer_norm_epsilon"
+    folder.put(f"attention.{name}", eps)
+
+
+def require_activation(folder: Folder, wanted: Activation, key: str = "hidden_act") -> None:
+    """UnsupportedError where config.json names another than the architecture has."""
+    stated = folder.keys.text(key, "silu" if wanted == "silu" else wanted)
+    if ACTIVATIONS.get(stated, stated) != wanted:
+        names = [name for name, meant in ACTIVATIONS.items() if meant == wanted]
         raise UnsupportedError(
-            f"hidden_act = {stated[:60]!r} is not executed here",
-            hint=f"those that are: {', '.join(ACTIVATIONS)}",
+            f"{key} = {stated[:60]!r} is not executed in {folder.architecture}",
+            hint=f"those that are: {', '.join(names)}",
         )
-    return ACTIVATIONS[stated]
 
 
-def _scale(keys: Fields, family: Family, head_width: int) -> float:
-    if family.query_scalar == 0:
-        return 1 / math.sqrt(head_width)
-    return 1 / math.sqrt(keys.number("query_pre_attn_scalar", 1e-6, 1e6, family.query_scalar))
+def head(folder: Folder, tied: bool = False) -> None:
+    """`tied`: where config.json does not say. GGUF's tied models have no head of their own."""
+    is_tied = folder.keys.boolean("tie_word_embeddings", tied)
+    own, table = folder.tensors.get("output.weight"), folder.tensors.get("token_embd.weight")
+    if own is None and not is_tied:
+        shape = (folder.stated("vocab_size"), folder.stated("embedding_length"))
+        raise TensorError(f"missing: output.weight {shape}: tie_word_embeddings is false")
+    if own is not None and is_tied and table is not None:
+        if not _same(own, table):
+            raise TensorError(
+                f"not used: output.weight {own.shape}: tie_word_embeddings is true, and it differs"
+                " from the embedding table"
+            )
+        folder.tensors.take("output.weight")
 
 
-def _softcap(keys: Fields, key: str, default: float) -> float:
-    """A null switches it off; an absent key is the family's default."""
-    off = key in keys.values and keys.values[key] is None
-    return keys.number(key, 0.0, 1e6, 0.0 if off else default)
+def _same(one: Tensor, other: Tensor) -> bool:
+    alike = (one.type, one.shape) == (other.type, other.shape)
+    return alike and bool((one.read() == other.read()).all())
 
 
-def _layers(
-    keys: Fields, family: Family, num_layers: int, head_width: int, context_length: int
-) -> tuple[LayerConfig, ...]:
-    ropes = read_ropes(keys, family, head_width, context_length)
-    narrow = _windowed(keys, family, num_layers)
-    window = _window(keys, family) if any(narrow) else 0
-    keys.get("sliding_window")
-    whole, local = LayerConfig(0, ropes.whole), LayerConfig(window, ropes.local)
-    return tuple(local if layer else whole for layer in narrow)
+def biases(
+    folder: Folder, attention: str = "attention_bias", feed_forward: str = "mlp_bias"
+) -> None:
+    """Keys that say whether biases are there. GGUF shows it by the tensors."""
+    for key, name in ((attention, "attn_q.bias"), (feed_forward, "ffn_up.bias")):
+        if key and folder.keys.boolean(key, False) and f"blk.0.{name}" not in folder.tensors:
+            raise FormatError(f"{key} = true, and tensor blk.0.{name} is missing")
 
 
-def _window(keys: Fields, family: Family) -> int:
-    return keys.integer("sliding_window", 1, limits.MAX_CONTEXT, family.window or MISSING)
+def experts(
+    folder: Folder,
+    *,
+    count: str = "num_experts",
+    width: str | None = "moe_intermediate_size",
+    normalized: str | None = "norm_topk_prob",
+) -> None:
+    keys = folder.keys
+    found = keys.integer(count, 1, limits.MAX_EXPERTS)
+    folder.put("expert_count", found)
+    folder.put("expert_used_count", keys.integer("num_experts_per_tok", 1, found))
+    inner = folder.stated("feed_forward_length")
+    if width is not None:
+        inner = keys.integer(width, 1, limits.MAX_WIDTH)
+    folder.put("expert_feed_forward_length", inner)
+    if normalized is not None:
+        folder.put("expert_weights_norm", keys.boolean(normalized, False))
 
 
-def _windowed(keys: Fields, family: Family, num_layers: int) -> tuple[bool, ...]:
-    """Whether each layer has a window: `layer_types`, else the family's older keys."""
-    older = _windowed_by_older_keys(keys, family, num_layers)
-    types = keys.sequence("layer_types", num_layers)
+def windows(folder: Folder, period: int = 0, *, late: bool = False, default: int = 0) -> None:
+    """Which layers see a window: by `layer_types`, a period, or from a layer on (`late`).
+
+    Without any of them all do, where there is a window at all.
+    """
+    keys = folder.keys
+    narrow = _listed(folder, _by_older_keys(folder, period, late=late))
+    has_width = keys.get("sliding_window") is not None or period > 0
+    if not any(narrow) or not has_width:
+        return
+    width = keys.integer("sliding_window", 1, limits.MAX_CONTEXT, default or MISSING)
+    folder.put("attention.sliding_window", width)
+    folder.put("attention.sliding_window_pattern", list(narrow))
+
+
+def _listed(folder: Folder, older: tuple[bool, ...]) -> tuple[bool, ...]:
+    types = folder.keys.sequence("layer_types", folder.num_layers)
     if types is None:
         return older
-    has_windows = family.late_windows or family.window_pattern > 0
     for kind in types:
-        if kind != "full_attention" and not (has_windows and kind == "sliding_attention"):
+        if kind not in ("full_attention", "sliding_attention"):
             raise UnsupportedError(f"layer_types holds {str(kind)[:60]!r}: not executed here")
     return tuple(kind == "sliding_attention" for kind in types)
 
 
-def _windowed_by_older_keys(keys: Fields, family: Family, num_layers: int) -> tuple[bool, ...]:
-    if family.window_pattern:
-        period = _period(keys, family)
-        return tuple((index + 1) % period != 0 for index in range(num_layers))
-    if not family.late_windows:
-        return (False,) * num_layers
+def _by_older_keys(folder: Folder, period: int, *, late: bool) -> tuple[bool, ...]:
+    keys, layers = folder.keys, range(folder.num_layers)
+    if period:
+        period = _period(folder, period)
+        return tuple((index + 1) % period != 0 for index in layers)
+    if not late:
+        return (True,) * len(layers)
     used = keys.boolean("use_sliding_window", False)
-    first = keys.integer("max_window_layers", 0, limits.MAX_LAYERS, num_layers)
-    return tuple(used and index >= first for index in range(num_layers))
+    first = keys.integer("max_window_layers", 0, limits.MAX_LAYERS, len(layers))
+    return tuple(used and index >= first for index in layers)
 
 
-def _period(keys: Fields, family: Family) -> int:
+def _period(folder: Folder, default: int) -> int:
+    keys = folder.keys
     names = ("sliding_window_pattern", "_sliding_window_pattern")
     stated = [keys.integer(name, 1, limits.MAX_LAYERS, 0) for name in names if keys.get(name)]
     if len(set(stated)) > 1:
         raise FormatError(f"{names[0]} = {stated[0]}, but {names[1]} = {stated[1]}")
-    return stated[0] if stated else family.window_pattern
+    return stated[0] if stated else default

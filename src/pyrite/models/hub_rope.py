@@ -1,118 +1,157 @@
-"""Rotary settings of a config.json: `rope_theta` and `rope_scaling`, or `rope_parameters`.
+"""Rotary settings of a config.json as GGUF keys.
 
-GGUF's are in `gguf_config`; what the settings mean is in `graph.rope`.
+Older: `rope_theta` and `rope_scaling`; newer: `rope_parameters`. What the settings
+mean is in `graph.rope` and `gguf_rope`.
 """
 
 from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
 from pyrite.errors import FormatError, UnsupportedError
-from pyrite.graph.values import Rope, RopeScaling
+from pyrite.formats import derived
 from pyrite.models import config as limits
-from pyrite.models.config import Family
 from pyrite.models.fields import Fields
-from pyrite.records import dataclass
+from pyrite.models.gguf_rope import FREQUENCY_FACTORS, LONG_FACTORS, SHORT_FACTORS
+from pyrite.models.hub import Folder
+
+SHOWN = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
 
 
-@dataclass(frozen=True, slots=True)
-class Ropes:
-    whole: Rope  # of layers without a window
-    local: Rope  # of layers with one
-
-
-def read_ropes(keys: Fields, family: Family, head_width: int, context_length: int) -> Ropes:
-    partial = keys.number("partial_rotary_factor", 1e-3, 1.0, 1.0)
-    width = int(head_width * partial)
-    if width % 2 or width == 0:
-        raise FormatError(f"{width} of {head_width} columns of a head turn: must be even")
-    theta = keys.number("rope_theta", limits.MIN_THETA, limits.MAX_THETA, family.theta)
-    local_theta = keys.number(
-        "rope_local_base_freq", limits.MIN_THETA, limits.MAX_THETA, family.local_theta or theta
-    )
+def rope(
+    folder: Folder, theta: float = 10000.0, local_theta: float = 0.0, width: int | None = None
+) -> None:
+    """The thetas are those that config.json may leave out; `width`: columns of a head that may
+    turn, all by default. With `local_theta` layers with a window turn by their own."""
+    keys = folder.keys
+    head_width = width or folder.stated("attention.key_length")
+    turned = int(head_width * keys.number("partial_rotary_factor", 1e-3, 1.0, 1.0))
+    if turned % 2 or turned == 0:
+        raise FormatError(f"{turned} of {head_width} columns of a head turn: must be even")
+    folder.put("rope.dimension_count", turned)
+    theta = keys.number("rope_theta", limits.MIN_THETA, limits.MAX_THETA, theta)
     newer, older = keys.group("rope_parameters"), keys.group("rope_scaling")
     if newer is not None and older is not None:
         raise FormatError("config.json has both rope_parameters and rope_scaling: which holds?")
-    reader = _Reader(width, context_length)
+    local = keys.number(
+        "rope_local_base_freq", limits.MIN_THETA, limits.MAX_THETA, local_theta or theta
+    )
+    stated = newer or older
     if newer is not None and (newer.get("full_attention") or newer.get("sliding_attention")):
-        return _by_layer_type(newer, reader, theta, local_theta)
-    whole = reader.rope(newer or older, theta)
-    return Ropes(whole, Rope(local_theta, width, "halves") if family.local_theta else whole)
+        stated, local = newer.group("full_attention"), _local(newer, local)
+        newer.refuse_unread("rope_parameters")
+    folder.put("rope.freq_base", theta)
+    if local_theta:
+        folder.put("rope.freq_base_swa", local)
+    if stated is not None:
+        _state(folder, stated, theta, turned)
 
 
-def _by_layer_type(keys: Fields, reader: _Reader, theta: float, local_theta: float) -> Ropes:
-    whole = reader.rope(keys.group("full_attention"), theta)
-    local = reader.rope(keys.group("sliding_attention"), local_theta)
-    keys.refuse_unread("rope_parameters")
-    return Ropes(whole, local)
+def _local(keys: Fields, theta: float) -> float:
+    own = keys.group("sliding_attention")
+    if own is None:
+        return theta
+    if own.text("rope_type", "default") != "default":
+        raise UnsupportedError("scaled rotary positions in layers with a window")
+    theta = own.number("rope_theta", limits.MIN_THETA, limits.MAX_THETA, theta)
+    own.refuse_unread("the rope settings of config.json")
+    return theta
 
 
-@dataclass(frozen=True, slots=True)
-class _Reader:
-    width: int  # columns of a head that turn
-    context_length: int
-
-    def rope(self, keys: Fields | None, theta: float) -> Rope:
-        if keys is None:
-            return Rope(theta, self.width, "halves")
-        theta = keys.number("rope_theta", limits.MIN_THETA, limits.MAX_THETA, theta)
-        if keys.number("partial_rotary_factor", 1e-3, 1.0, 1.0) != 1.0:
-            raise UnsupportedError("partial_rotary_factor inside of rope_parameters")
-        scaling = self._scaling(keys)
-        keys.refuse_unread("the rope settings of config.json")
-        return Rope(theta, self.width, "halves", scaling)
-
-    def _scaling(self, keys: Fields) -> RopeScaling | None:
-        kind = keys.text("rope_type", keys.text("type", "default"))
-        if kind == "default":
-            return None
-        if kind not in ("linear", "llama3", "yarn"):
-            raise UnsupportedError(
-                f"rope type {kind[:60]!r} is not executed here",
-                hint="those that are: default, linear, llama3, yarn",
-            )
-        factor = keys.number("factor", 1.0, 1e6)
-        if kind == "linear":
-            return RopeScaling("linear", factor)
-        return self._llama3(keys, factor) if kind == "llama3" else self._yarn(keys, factor)
-
-    def _llama3(self, keys: Fields, factor: float) -> RopeScaling:
-        low = keys.number("low_freq_factor", 1e-6, 1e6)
-        high = keys.number("high_freq_factor", 1e-6, 1e6)
-        if low >= high:
-            raise FormatError(f"low_freq_factor = {low:g}: must be below high_freq_factor {high:g}")
-        return RopeScaling(
-            "llama3",
-            factor,
-            original_context=keys.integer(
-                "original_max_position_embeddings", 1, limits.MAX_CONTEXT
-            ),
-            low_frequency_factor=low,
-            high_frequency_factor=high,
+def _state(folder: Folder, keys: Fields, theta: float, width: int) -> None:
+    theta = keys.number("rope_theta", limits.MIN_THETA, limits.MAX_THETA, theta)
+    folder.put("rope.freq_base", theta)
+    if keys.number("partial_rotary_factor", 1e-3, 1.0, 1.0) != 1.0:
+        raise UnsupportedError("partial_rotary_factor inside of rope_parameters")
+    kind = keys.text("rope_type", keys.text("type", "default"))
+    if kind not in SHOWN:
+        raise UnsupportedError(
+            f"rope type {kind[:60]!r} is not executed here",
+            hint=f"those that are: {', '.join(SHOWN)}",
         )
+    if kind == "llama3":
+        _llama3(folder, keys, theta, width)
+    elif kind == "longrope":
+        _long(folder, keys, width)
+    elif kind != "default":
+        _scaled(folder, keys, kind)
+    keys.refuse_unread("the rope settings of config.json")
 
-    def _yarn(self, keys: Fields, factor: float) -> RopeScaling:
-        return RopeScaling(
-            "yarn",
-            factor,
-            original_context=keys.integer(
-                "original_max_position_embeddings", 1, limits.MAX_CONTEXT, self.context_length
-            ),
-            beta_fast=keys.number("beta_fast", 1e-3, 1e6, 32.0),
-            beta_slow=keys.number("beta_slow", 1e-3, 1e6, 1.0),
-            attention_factor=_yarn_attention_factor(keys, factor),
-            truncate=keys.boolean("truncate", True),
-        )
+
+def _scaled(folder: Folder, keys: Fields, kind: str) -> None:
+    factor = keys.number("factor", 1.0, 1e6)
+    folder.put("rope.scaling.type", kind)
+    folder.put("rope.scaling.factor", factor)
+    if kind == "linear":
+        return
+    length = folder.stated("context_length")
+    original = keys.integer("original_max_position_embeddings", 1, limits.MAX_CONTEXT, length)
+    folder.put("rope.scaling.original_context_length", original)
+    if kind == "dynamic":
+        folder.put("context_length", min(int(length * factor), limits.MAX_CONTEXT))
+        return
+    folder.put("rope.scaling.yarn_beta_fast", keys.number("beta_fast", 1e-3, 1e6, 32.0))
+    folder.put("rope.scaling.yarn_beta_slow", keys.number("beta_slow", 1e-3, 1e6, 1.0))
+    folder.put("rope.scaling.truncate", keys.boolean("truncate", True))
+    wanted = _yarn_attention_factor(keys, factor)
+    folder.put("rope.scaling.attn_factor", wanted / growth(factor))
 
 
 def _yarn_attention_factor(keys: Fields, factor: float) -> float:
     mscale = keys.number("mscale", 0.0, 1e3, 0.0)
     all_widths = keys.number("mscale_all_dim", 0.0, 1e3, 0.0)
-    computed = _growth(factor, 1.0)
+    default = growth(factor)
     if mscale and all_widths:
-        computed = _growth(factor, mscale) / _growth(factor, all_widths)
-    return keys.number("attention_factor", 1e-3, 1e3, computed)
+        default = growth(factor, mscale) / growth(factor, all_widths)
+    return keys.number("attention_factor", 1e-3, 1e3, default)
 
 
-def _growth(factor: float, weight: float) -> float:
-    return 0.1 * weight * math.log(factor) + 1.0
+def growth(factor: float, weight: float = 1.0) -> float:
+    """How much larger yarn makes queries and keys."""
+    return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+
+def _llama3(folder: Folder, keys: Fields, theta: float, width: int) -> None:
+    """Pairs that turn often in the original context stay as they are, slow ones are slowed more.
+
+    GGUF states a divisor for each frequency. Source: `rope_scaling` of Llama 3.1's config.json and
+    the release notes.
+    """
+    factor = keys.number("factor", 1.0, 1e6)
+    low = keys.number("low_freq_factor", 1e-6, 1e6)
+    high = keys.number("high_freq_factor", 1e-6, 1e6)
+    original = keys.integer("original_max_position_embeddings", 1, limits.MAX_CONTEXT)
+    if low >= high:
+        raise FormatError(f"low_freq_factor = {low:g}: must be below high_freq_factor {high:g}")
+    plain = theta ** (-np.arange(0, width, 2, dtype=np.float64) / width)
+    turns = original * plain / (2 * math.pi)
+    kept = np.clip((turns - low) / (high - low), 0.0, 1.0)
+    _put_factors(folder, FREQUENCY_FACTORS, 1 / (kept + (1 - kept) / factor))
+
+
+def _long(folder: Folder, keys: Fields, width: int) -> None:
+    length = folder.stated("context_length")
+    original = folder.keys.integer(
+        "original_max_position_embeddings",
+        1,
+        limits.MAX_CONTEXT,
+        keys.integer("original_max_position_embeddings", 1, limits.MAX_CONTEXT, length),
+    )
+    factor = keys.number("factor", 1.0, 1e6, length / original)
+    for key, name in (("short_factor", SHORT_FACTORS), ("long_factor", LONG_FACTORS)):
+        values = keys.sequence(key, width // 2)
+        if values is None:
+            raise FormatError(f"{key} is missing: longrope has a factor for each pair of columns")
+        numbers = [Fields({key: value}).number(key, 1e-6, 1e6) for value in values]
+        _put_factors(folder, name, np.array(numbers))
+    growing = math.sqrt(1 + math.log(factor) / math.log(original)) if factor > 1 else 1.0
+    folder.put("rope.scaling.original_context_length", original)
+    attention = keys.number("attention_factor", 1e-3, 1e3, growing)
+    folder.put("rope.scaling.attn_factor", attention)
+
+
+def _put_factors(folder: Folder, name: str, factors: NDArray[np.float64]) -> None:
+    folder.tensors.put(name, derived.held(name, factors.astype(np.float32)))

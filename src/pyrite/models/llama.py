@@ -1,23 +1,80 @@
-"""Llama (1 to 3), and what shares its layers: SmolLM2, Mistral before windows, TinyLlama, Yi.
+"""Llama (1 to 3), and what shares its layers: SmolLM2, TinyLlama, Yi, Mistral, Mixtral.
 
-Source: arXiv 2302.13971 and 2407.21783.
+Source: arXiv 2302.13971, 2407.21783, 2310.06825, 2401.04088.
 """
 
 from __future__ import annotations
 
+import numpy as np
+
+from pyrite.formats import derived
+from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.build import GraphBuilder
+from pyrite.graph.ops import Routing
 from pyrite.graph.values import View
-from pyrite.models import blocks
+from pyrite.models import blocks, hub_config
 from pyrite.models.config import Family, ModelConfig
+from pyrite.models.hub import ATTENTION, PRE_NORMS, Folder, hub
 
 
 def layer(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View:
     """Norms before attention and feed-forward; each adds to the residual stream."""
     normed = blocks.norm(graph, config, x, f"blk.{index}.attn_norm")
-    x = graph.add(x, blocks.attention(graph, config, normed, index))
+    x = blocks.add(graph, config, x, blocks.attention(graph, config, normed, index))
     normed = blocks.norm(graph, config, x, f"blk.{index}.ffn_norm")
-    return graph.add(x, blocks.feed_forward(graph, config, normed, index))
+    return blocks.add(graph, config, x, blocks.feed_forward(graph, config, normed, index))
 
 
 # GGUF's converter permutes q and k rows so that pairs of neighbours turn together.
-LLAMA = Family(name="llama", layer=layer, activation="silu", gguf_rope_layout="pairs")
+LLAMA = Family(
+    name="llama",
+    layer=layer,
+    rope_layout="pairs",
+    may_have_windows=True,
+    routing=Routing(1),
+)
+
+
+def translate(folder: Folder) -> None:
+    hub_config.decoder(folder)
+    hub_config.biases(folder)
+    pair_neighbours(folder)
+
+
+def translate_mistral(folder: Folder) -> None:
+    translate(folder)
+    hub_config.windows(folder)
+
+
+def translate_mixtral(folder: Folder) -> None:
+    translate_mistral(folder)
+    hub_config.experts(folder, count="num_local_experts", width=None, normalized=None)
+
+
+def pair_neighbours(folder: Folder) -> None:
+    """From rows whose halves turn together to rows whose neighbours do, in each head."""
+    width = folder.stated("attention.key_length")
+    for kind in ("weight", "bias"):
+        for part in ("q", "k"):
+            folder.change(f"attn_{part}.{kind}", lambda tensor: _paired(tensor, width))
+
+
+def _paired(tensor: Tensor, width: int) -> Tensor:
+    order = np.arange(tensor.shape[0]).reshape(-1, 2, width // 2).transpose(0, 2, 1)
+    return derived.picked_rows(tensor, order.reshape(-1))
+
+
+_MIXTRAL_EXPERTS = {
+    "block_sparse_moe.experts.*.w1": "ffn_gate_exps",
+    "block_sparse_moe.experts.*.w2": "ffn_down_exps",
+    "block_sparse_moe.experts.*.w3": "ffn_up_exps",
+    "block_sparse_moe.gate": "ffn_gate_inp",
+}
+
+HUBS = {
+    "llama": hub("llama", translate),
+    "mistral": hub("llama", translate_mistral),
+    "mixtral": hub("llama", translate_mixtral, ATTENTION | PRE_NORMS | _MIXTRAL_EXPERTS),
+}
+
+FAMILIES = {family.name: family for family in (LLAMA,)}

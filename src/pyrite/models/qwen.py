@@ -1,17 +1,99 @@
-"""Qwen 2 and 2.5: Llama's layers with biases on query, key and value, and windows in late layers.
+"""Qwen 2, 2.5 and 3, with experts or without: Llama's layers, and more.
 
-Source: arXiv 2407.10671.
+Qwen 2 has biases on query, key and value, and may have windows in late layers; Qwen 3 normalises
+queries and keys by head instead. Qwen 2's experts come with one that every token passes, as far as
+a gate of its own lets it.
+
+Source: arXiv 2407.10671, 2505.09388.
 """
 
 from __future__ import annotations
 
-from pyrite.models import llama
-from pyrite.models.config import Family
+from dataclasses import replace
 
-QWEN2 = Family(
-    name="qwen2",
-    layer=llama.layer,
-    activation="silu",
-    query_bias=True,
-    late_windows=True,
+from pyrite.formats import derived
+from pyrite.graph.build import GraphBuilder
+from pyrite.graph.ops import Routing
+from pyrite.graph.values import View
+from pyrite.models import blocks, hub_config, llama
+from pyrite.models import config as limits
+from pyrite.models.arrange import Tensors
+from pyrite.models.config import Family, ModelConfig
+from pyrite.models.hub import EXPERTS, HEAD_NORMS, PRE_NORM, Folder, hub
+
+SHARED_GATE = "ffn_gate_inp_shexp.weight"
+
+QWEN2 = Family(name="qwen2", layer=llama.layer, query_bias=True, may_have_windows=True)
+QWEN3 = Family(name="qwen3", layer=llama.layer, head_norms="head", may_have_windows=True)
+QWEN3_MOE = replace(QWEN3, name="qwen3moe", routing=Routing(1))
+
+
+def moe_layer(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View:
+    name = f"blk.{index}."
+    normed = blocks.norm(graph, config, x, name + "attn_norm")
+    x = graph.add(x, blocks.attention(graph, config, normed, index))
+    normed = blocks.norm(graph, config, x, name + "ffn_norm")
+    if not config.layers[index].has_experts or config.experts is None:
+        return graph.add(x, blocks.feed_forward(graph, config, normed, index))
+    without = replace(config, experts=replace(config.experts, shared=0))
+    mixed = blocks.experts(graph, without, normed, index)
+    shared = blocks.gated(graph, config, normed, name + "ffn_", config.experts.shared, "_shexp")
+    share = graph.linear(normed, name + SHARED_GATE, 1)
+    return graph.add(x, graph.add(mixed, graph.scale_rows(shared, share, "sigmoid")))
+
+
+def arrange(tensors: Tensors) -> None:
+    """The gate of the shared expert is a vector in GGUF files."""
+    for layer in tensors.layers():
+        tensors.change(layer + SHARED_GATE, lambda t: derived.reshaped(t, (1, t.shape[-1])))
+
+
+QWEN2_MOE = replace(
+    QWEN2,
+    name="qwen2moe",
+    layer=moe_layer,
+    routing=Routing(1, is_normalized=False),
+    arrange=arrange,
 )
+
+
+def translate(folder: Folder) -> None:
+    hub_config.decoder(folder)
+    hub_config.windows(folder, late=True)
+
+
+def translate_qwen3(folder: Folder) -> None:
+    translate(folder)
+    hub_config.biases(folder, feed_forward="")
+
+
+def translate_moe(folder: Folder) -> None:
+    """Which layers have experts GGUF shows by their tensors."""
+    translate(folder)
+    hub_config.biases(folder, feed_forward="")
+    hub_config.experts(folder)
+    folder.keys.integer("decoder_sparse_step", 1, limits.MAX_LAYERS, 1)
+    folder.keys.get("mlp_only_layers")
+
+
+def translate_qwen2_moe(folder: Folder) -> None:
+    translate_moe(folder)
+    width = folder.keys.integer("shared_expert_intermediate_size", 1, limits.MAX_WIDTH)
+    folder.put("expert_shared_feed_forward_length", width)
+
+
+_SHARED = {
+    "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
+    "mlp.shared_expert.up_proj": "ffn_up_shexp",
+    "mlp.shared_expert.down_proj": "ffn_down_shexp",
+    "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
+}
+
+HUBS = {
+    "qwen2": hub("qwen2", translate),
+    "qwen2_moe": hub("qwen2moe", translate_qwen2_moe, PRE_NORM | EXPERTS | _SHARED),
+    "qwen3": hub("qwen3", translate_qwen3, PRE_NORM | HEAD_NORMS),
+    "qwen3_moe": hub("qwen3moe", translate_moe, PRE_NORM | HEAD_NORMS | EXPERTS),
+}
+
+FAMILIES = {family.name: family for family in (QWEN2, QWEN2_MOE, QWEN3, QWEN3_MOE)}

@@ -1,4 +1,4 @@
-"""From an opened file to the plan of its model; the table of architectures.
+"""From an opened file to the plan of its model; the tables of architectures.
 
 Loading is total: every tensor of the file is used exactly once, with the shape that the
 architecture needs and a type that is executed here.
@@ -6,11 +6,16 @@ architecture needs and a type that is executed here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import difflib
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from importlib import import_module
+from pathlib import Path
+from types import ModuleType
 from typing import Literal
 
 from pyrite.errors import UnsupportedError
-from pyrite.formats.checkpoint import Checkpoint
+from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.compile import compile_plan
 from pyrite.graph.eliminate import eliminate
@@ -18,74 +23,128 @@ from pyrite.graph.fuse import PASSES
 from pyrite.graph.ops import Graph
 from pyrite.graph.plan import Plan
 from pyrite.models import blocks
+from pyrite.models.arrange import Tensors
 from pyrite.models.config import Family, ModelConfig
-from pyrite.models.gemma import GEMMA, GEMMA2, GEMMA3
 from pyrite.models.gguf_config import read_gguf_config
-from pyrite.models.llama import LLAMA
-from pyrite.models.qwen import QWEN2
+from pyrite.models.hub import Hub, translated
 from pyrite.models.tensors import check_tensors
 
 # What a plan gives for each wanted row: logits, or the state after the last norm, without the head.
 Result = Literal["logits", "hidden"]
 
-FAMILIES: dict[str, Family] = {
-    "llama": LLAMA,
-    "qwen2": QWEN2,
-    "gemma": GEMMA,
-    "gemma2": GEMMA2,
-    "gemma3": GEMMA3,
-    "gemma3_text": GEMMA3,  # config.json's name for it
+# Modules of this package by the architecture's name in GGUF files, and by config.json's model_type.
+# Each has FAMILIES and HUBS with these names; one is imported when its model is opened.
+ARCHITECTURES = {
+    "gemma": "gemma",
+    "gemma2": "gemma",
+    "gemma3": "gemma",
+    "llama": "llama",
+    "qwen2": "qwen",
+    "qwen2moe": "qwen",
+    "qwen3": "qwen",
+    "qwen3moe": "qwen",
 }
+MODEL_TYPES = {
+    "gemma": "gemma",
+    "gemma2": "gemma",
+    "gemma3_text": "gemma",
+    "llama": "llama",
+    "mistral": "llama",
+    "mixtral": "llama",
+    "qwen2": "qwen",
+    "qwen2_moe": "qwen",
+    "qwen3": "qwen",
+    "qwen3_moe": "qwen",
+}
+
+
+def open_model(path: str | Path) -> Checkpoint:
+    """Opens a GGUF file or a folder, with GGUF's keys and the tensors that its architecture reads.
+
+    Raises ModelNotFoundError, FormatError, TensorError, UnsupportedError. Reads no weights.
+    """
+    return as_model(open_checkpoint(path))
+
+
+def as_model(checkpoint: Checkpoint) -> Checkpoint:
+    """The same of what is open already."""
+    return arranged(as_gguf(checkpoint))
+
+
+def as_gguf(checkpoint: Checkpoint) -> Checkpoint:
+    """A folder as a GGUF file of the same model has it; a GGUF file as it is."""
+    if checkpoint.format == "gguf":
+        return checkpoint
+    return translated(checkpoint, find_hub(checkpoint.architecture))
+
+
+def arranged(checkpoint: Checkpoint) -> Checkpoint:
+    """Tensors as the architecture's layers read them: fused ones are split, and so on."""
+    family = find_family(checkpoint.architecture)
+    if family.arrange is None:
+        return checkpoint
+    tensors = Tensors(dict(checkpoint.tensors))
+    family.arrange(tensors)
+    return replace(checkpoint, tensors=tensors.all)
 
 
 def build_plan(
     checkpoint: Checkpoint,
     passes: Sequence[Callable[[Graph], Graph]] = PASSES,
     result: Result = "logits",
+    context_length: int | None = None,
 ) -> Plan:
-    """Raises UnsupportedError, FormatError, TensorError. Reads no weights."""
-    config = read_config(checkpoint)
+    """Of what `open_model` gave. `context_length`: what it is loaded for, by default all it can.
+
+    Raises UnsupportedError, FormatError, TensorError. Reads no weights.
+    """
+    config = read_config(checkpoint, context_length)
     builder = GraphBuilder()
     graph = build_graph(config, builder, result)
-    check_tensors(checkpoint, builder.weights, tied=config.tied)
+    check_tensors(checkpoint, builder.weights)
     return compile_plan(
         graph,
         architecture=checkpoint.architecture,
         context_length=config.context_length,
         vocabulary=config.vocabulary,
+        num_layers=len(config.layers),
         passes=passes,
     )
 
 
-def read_config(checkpoint: Checkpoint) -> ModelConfig:
+def read_config(checkpoint: Checkpoint, context_length: int | None = None) -> ModelConfig:
     family = find_family(checkpoint.architecture)
-    if checkpoint.format == "gguf":
-        return read_gguf_config(checkpoint, family)
-    from pyrite.models.hub_config import read_hub_config
-
-    return read_hub_config(checkpoint, family)
+    return read_gguf_config(checkpoint, family, context_length)
 
 
 def build_graph(config: ModelConfig, builder: GraphBuilder, result: Result = "logits") -> Graph:
     """The model as written: no pass has touched it. `builder` keeps the weights it reads."""
-    layer = find_family(config.architecture).layer
-    x = blocks.embed(builder, config)
+    family = find_family(config.architecture)
+    x = (family.embed or blocks.embed)(builder, config)
     for index in range(len(config.layers)):
-        x = layer(builder, config, x, index)
+        x = family.layer(builder, config, x, index)
     hidden = blocks.last_norm(builder, config, x)
-    logits = blocks.head(
-        builder, config, hidden
-    )  # always: the file's tensors are all accounted for
+    logits = blocks.head(builder, config, hidden)  # always: all tensors are accounted for
     return builder.finish(logits) if result == "logits" else eliminate(builder.finish(hidden))
 
 
 def find_family(architecture: str) -> Family:
-    if architecture in FAMILIES:
-        return FAMILIES[architecture]
-    import difflib
+    """By the name in GGUF files. Raises UnsupportedError with the nearest that is known."""
+    family: Family = _module(ARCHITECTURES, architecture).FAMILIES[architecture]
+    return family
 
-    near = difflib.get_close_matches(architecture, FAMILIES, n=1, cutoff=0.0)[0]
+
+def find_hub(model_type: str) -> Hub:
+    """By config.json's name. Raises UnsupportedError with the nearest that is known."""
+    row: Hub = _module(MODEL_TYPES, model_type).HUBS[model_type]
+    return row
+
+
+def _module(table: Mapping[str, str], name: str) -> ModuleType:
+    if name in table:
+        return import_module(f"pyrite.models.{table[name]}")
+    near = difflib.get_close_matches(name, table, n=1, cutoff=0.0)[0]
     raise UnsupportedError(
-        f"architecture {architecture[:60]!r} is not known here",
-        hint=f"the nearest that is: {near}; all: {', '.join(FAMILIES)}",
+        f"architecture {name[:60]!r} is not known here",
+        hint=f"the nearest that is: {near}; all: {', '.join(table)}",
     )

@@ -6,24 +6,25 @@ from collections.abc import Iterable, Mapping
 
 from pyrite.errors import TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint, Tensor
+from pyrite.models.gguf_rope import FREQUENCY_FACTORS, LONG_FACTORS, SHORT_FACTORS
 from pyrite.quant.formats import FORMATS, require_executed
 
 SHOWN = 8  # names in one message
 
-# A table of hub files that follows from the configuration, and one of GGUF that is part of it.
-COMPUTED = {"safetensors": ".rotary_emb.inv_freq", "gguf": "rope_freqs.weight"}
+# Tables of rotary positions, which are part of the configuration.
+COMPUTED = frozenset({FREQUENCY_FACTORS, SHORT_FACTORS, LONG_FACTORS})
 
 Shape = tuple[int, ...]
 
 
-def check_tensors(checkpoint: Checkpoint, weights: Mapping[str, Shape], *, tied: bool) -> None:
+def check_tensors(checkpoint: Checkpoint, weights: Mapping[str, Shape]) -> None:
     """TensorError with names and shapes; UnsupportedError for a type that is not executed."""
     tensors = checkpoint.tensors
     missing = [f"{name} {shape}" for name, shape in weights.items() if name not in tensors]
     left = [
         f"{name} {tensor.shape}"
         for name, tensor in tensors.items()
-        if name not in weights and not _is_spare(tensor, checkpoint, tied)
+        if name not in weights and name not in COMPUTED
     ]
     wrong = [
         f"{name} is {tensors[name].shape} and must be {shape}"
@@ -49,20 +50,6 @@ def _check_type(tensor: Tensor) -> None:
     if tensor.type not in FORMATS:
         raise UnsupportedError(f"tensor {tensor.name} has type {tensor.type}: not executed here")
     require_executed(tensor.type, tensor.name)
-
-
-def _is_spare(tensor: Tensor, checkpoint: Checkpoint, tied: bool) -> bool:
-    """Harmless to leave unread: a computed table, or a copy of the tied embedding table."""
-    if tensor.name.endswith(COMPUTED[checkpoint.format]):
-        return True
-    table = checkpoint.tensors.get("token_embd.weight")
-    return (
-        tied
-        and tensor.name == "output.weight"
-        and table is not None
-        and (tensor.type, tensor.shape) == (table.type, table.shape)
-        and bool((tensor.read() == table.read()).all())
-    )
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -19,7 +19,7 @@ import uvicorn
 import uvloop
 
 from pyrite.errors import PyriteError
-from pyrite.formats.checkpoint import open_checkpoint
+from pyrite.models.registry import open_model
 from pyrite.server.app import build_app
 from pyrite.server.errors import HttpError
 from pyrite.server.link import EngineLink
@@ -69,7 +69,7 @@ def serve(
 
     Raises PyriteError when the model cannot be loaded.
     """
-    checkpoint = open_checkpoint(link.model)
+    checkpoint = open_model(link.model)
     card = Card(name, settings.aliases)
     service = Service(link, prompts_of(checkpoint), card, settings.limits)
     config = uvicorn.Config(

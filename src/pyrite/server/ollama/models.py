@@ -18,8 +18,8 @@ import msgspec
 
 from pyrite.errors import ModelError, ParameterError
 from pyrite.formats import hub
-from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
-from pyrite.models.registry import build_plan
+from pyrite.formats.checkpoint import Checkpoint
+from pyrite.models.registry import build_plan, open_model
 from pyrite.server.errors import status_of
 from pyrite.server.http import ClientGone, Headers
 from pyrite.server.ollama.asks import LATEST
@@ -52,7 +52,7 @@ class Facts:
     async def checkpoint(self) -> Checkpoint:
         """Raises ModelError."""
         if self._reading is None or (self._reading.done() and self._reading.exception()):
-            opened = asyncio.to_thread(open_checkpoint, self._service.link.model)
+            opened = asyncio.to_thread(open_model, self._service.link.model)
             self._reading = asyncio.ensure_future(opened)
         return await asyncio.shield(self._reading)
 

@@ -1,0 +1,129 @@
+"""Rotary settings of GGUF metadata: theta, scaling, tensors of factors.
+
+What the settings mean is in `graph.rope`.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from pyrite.errors import FormatError, UnsupportedError
+from pyrite.formats.checkpoint import Checkpoint
+from pyrite.graph.values import Rope, RopeScaling
+from pyrite.models import config as limits
+from pyrite.models.config import Family
+from pyrite.models.fields import Fields
+from pyrite.records import dataclass
+
+FREQUENCY_FACTORS = "rope_freqs.weight"
+SHORT_FACTORS = "rope_factors_short.weight"
+LONG_FACTORS = "rope_factors_long.weight"
+
+
+@dataclass(frozen=True, slots=True)
+class Ropes:
+    whole: Rope | None  # of layers without a window
+    local: Rope | None  # of layers with one
+
+
+def read_ropes(
+    keys: Fields, checkpoint: Checkpoint, family: Family, head_width: int, context_length: int
+) -> Ropes:
+    """`context_length`: what the model is loaded for. Some scalings apply beyond a length only;
+    which side of it a model is on is decided once, for keys are kept as they were turned."""
+    if not family.turns:
+        return Ropes(None, None)
+    width = keys.integer("rope.dimension_count", 2, head_width, head_width)
+    if width % 2:
+        raise FormatError(f"{keys.prefix}rope.dimension_count = {width}: must be even")
+    theta = keys.number("rope.freq_base", limits.MIN_THETA, limits.MAX_THETA, family.theta)
+    scaling = _scaling(keys, family, checkpoint, width, context_length)
+    factors = _factors(checkpoint, FREQUENCY_FACTORS, width)
+    if scaling is not None and factors is not None:
+        raise UnsupportedError(f"both {keys.prefix}rope.scaling and {FREQUENCY_FACTORS} are there")
+    if scaling is not None and scaling.kind == "dynamic":
+        theta, scaling = _dynamic(theta, width, scaling, context_length), None
+    whole = Rope(theta, width, family.rope_layout, scaling or factors)
+    if family.local_theta == 0:
+        return Ropes(whole, whole)
+    local = keys.number(
+        "rope.freq_base_swa", limits.MIN_THETA, limits.MAX_THETA, family.local_theta
+    )
+    return Ropes(whole, Rope(local, width, family.rope_layout))
+
+
+def _scaling(
+    keys: Fields, family: Family, checkpoint: Checkpoint, width: int, context_length: int
+) -> RopeScaling | None:
+    factor = keys.number("rope.scaling.factor", 0.0, 1e6, 0.0)
+    linear = keys.number("rope.scale_linear", 0.0, 1e6, 0.0)  # of old files
+    has_factors = LONG_FACTORS in checkpoint.tensors or SHORT_FACTORS in checkpoint.tensors
+    default = "longrope" if has_factors else "linear" if linear else "none"
+    kind = keys.text("rope.scaling.type", default)
+    original = keys.integer("rope.scaling.original_context_length", 0, limits.MAX_CONTEXT, 0)
+    attention = keys.number("rope.scaling.attn_factor", 0.0, 1e3, 1.0)
+    truncate = keys.boolean("rope.scaling.truncate", family.truncates_yarn)
+    fast = keys.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0)
+    slow = keys.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0)
+    factor = factor or linear
+    if has_factors and kind in ("none", "longrope"):
+        return _long(checkpoint, width, original, attention, context_length)
+    if kind == "none" or (kind == "linear" and factor in (0.0, 1.0)):
+        return None
+    if kind == "linear":
+        return RopeScaling("linear", factor)
+    if kind not in ("yarn", "dynamic"):
+        raise UnsupportedError(
+            f"{keys.prefix}rope.scaling.type = {kind!r}: not executed here",
+            hint="those that are: none, linear, dynamic, yarn, longrope with its factors",
+        )
+    if factor < 1.0 or original == 0:
+        raise FormatError(
+            f"{keys.prefix}rope.scaling.factor = {factor:g} and original_context_length ="
+            f" {original}: {kind} needs a factor from 1 and a length"
+        )
+    if kind == "dynamic":
+        return RopeScaling("dynamic", factor, original_context=original)
+    return RopeScaling(
+        "yarn",
+        factor,
+        original_context=original,
+        beta_fast=fast,
+        beta_slow=slow,
+        attention_factor=attention * (0.1 * math.log(factor) + 1.0),
+        truncate=truncate,
+    )
+
+
+def _long(
+    checkpoint: Checkpoint, width: int, original: int, attention: float, context_length: int
+) -> RopeScaling:
+    """Phi-3's: one set of divisors for short contexts, one for long ones."""
+    name = LONG_FACTORS if context_length > original else SHORT_FACTORS
+    factors = _factors(checkpoint, name, width)
+    if factors is None:
+        raise FormatError(f"{name} is missing: a context of {context_length} tokens needs it")
+    return replace(factors, attention_factor=attention)
+
+
+def _dynamic(theta: float, width: int, scaling: RopeScaling, context_length: int) -> float:
+    """The theta of a context beyond the original one ("NTK-aware", growing with it)."""
+    original, factor = scaling.original_context, scaling.factor
+    if context_length <= original or width <= 2:
+        return theta
+    growth: float = factor * context_length / original - (factor - 1)
+    return float(theta * growth ** (width / (width - 2)))
+
+
+def _factors(checkpoint: Checkpoint, name: str, width: int) -> RopeScaling | None:
+    """A divisor for each frequency: Llama 3's scaling, as its converter writes it, and Phi-3's."""
+    tensor = checkpoint.tensors.get(name)
+    if tensor is None:
+        return None
+    if tensor.type != "F32" or tensor.shape != (width // 2,):
+        raise FormatError(f"{name} is {tensor.type} {tensor.shape}: must be F32 ({width // 2},)")
+    factors = tuple(float(factor) for factor in tensor.read().view("<f4"))
+    if not all(math.isfinite(factor) and factor > 0 for factor in factors):
+        raise FormatError(f"{name}: every factor must be positive and finite")
+    return RopeScaling("factors", 1.0, factors=factors)
