@@ -152,6 +152,7 @@ void Executor::check_sequence(const Batch& batch, int sequence) const {
   const int64_t last = int64_t(first) + (end - start) - 1;
   require(first >= 0 && last / kPageTokens < batch.page_table_width,
           "a position lies outside of its page table");
+  require(last < num_positions_, "a position has no embedding");
   for (int i = start; i < end; ++i) {
     require(batch.positions[i] == first + (i - start), "a sequence's positions are not adjacent");
   }

@@ -32,7 +32,8 @@ using Logits = nb::ndarray<nb::numpy, float, nb::ndim<2>, nb::c_contig>;
 using Pages = nb::ndarray<nb::numpy, uint8_t, nb::ndim<2>, nb::c_contig>;
 
 using Columns = std::pair<int, int>;                  // first column (-1: of the logits), width
-using NormOf = std::optional<std::pair<int, float>>;  // vector, eps
+// kind, weight and bias (vectors; -1 where there is none), eps
+using NormOf = std::optional<std::tuple<NormKind, int, int, float>>;
 
 inline void require(bool holds, const char* what) {
   if (!holds) throw nb::value_error(what);
@@ -47,6 +48,11 @@ inline HeadShape shape_of(int key_width, int value_width) {
   return {key_width, value_width};
 }
 
+inline void require_one_sided(Activation activation) {
+  require(activation != Activation::kNone && activation != Activation::kClampedSwiglu,
+          "an activation of one operand is needed");
+}
+
 class Executor {
  public:
   Executor(const std::string& isa, const Sizes& sizes, Team::Places places);
@@ -57,14 +63,30 @@ class Executor {
   int add_rope(Doubles frequencies, double factor, bool pairs);
 
   void add_embed(const std::string& label, int table, float scale, Columns out);
+  void add_embed_positions(const std::string& label, int table, Columns out);
   void add_norm(const std::string& label, Rows rows, Columns in, Columns out, NormOf norm,
-                int group, std::optional<Columns> residual);
-  void add_rotate(const std::string& label, Columns in, Columns out, int head_width, int rope);
+                int group, bool is_wide, std::optional<Columns> residual);
+  void add_rotate(const std::string& label, Columns in, Columns out, int head_width, int start,
+                  int rope);
+  void add_concat(const std::string& label, Rows rows, Columns left, Columns right, Columns out);
+  void add_head_dot(const std::string& label, Rows rows, Columns left, Columns right, Columns value,
+                    Columns out, int weight, int head_width);
+  void add_select(const std::string& label, Columns in, Columns out);
   void add_gate(const std::string& label, Rows rows, Columns gate, Columns up, Columns out,
                 Activation activation);
   void add_add(const std::string& label, Rows rows, Columns left, Columns right, Columns out);
+  void add_activate(const std::string& label, Rows rows, Columns in, Columns out,
+                    Activation activation);
+  void add_scale(const std::string& label, Rows rows, Columns in, Columns out, float factor);
+  void add_affine(const std::string& label, Rows rows, Columns in, Columns out, int weight,
+                  int bias);
+  void add_scale_rows(const std::string& label, Rows rows, Columns in, Columns factor, Columns out,
+                      Activation activation);
+  void add_lerp(const std::string& label, Rows rows, Columns left, Columns right, Columns out,
+                int weight);
+  void add_blend(const std::string& label, Rows rows, Columns left, Columns right, Columns share,
+                 Columns out);
   void add_softcap(const std::string& label, Rows rows, Columns in, Columns out, float cap);
-  void add_select(const std::string& label, Columns in, Columns out);
   void add_linear(const std::string& label, Rows rows, Columns in, Columns out,
                   const std::vector<std::pair<int, int>>& weights, NormOf norm,
                   Activation activation, std::optional<Columns> residual, float softcap,
@@ -102,10 +124,13 @@ class Executor {
   size_t rows() const { return size_t(program_.sizes().max_tokens); }
 
   const PackedMatrix* matrix_of(int index) const;
+  const PackedMatrix* table_of(int table, Columns out) const;
   const float* vector_of(int index, int width) const;
+  const float* optional_vector_of(int index, int width) const;
   const RopeTable* rope_of(int index, int head_width) const;
   Norm norm_of(NormOf norm, int width) const;
   Slice slice(Columns columns) const;
+  void add_element(const std::string& label, Rows rows, Columns out, Formula formula);
   Segment segment_of(std::pair<int, int> weight, int columns, int first_output) const;
   // Returns the number of outputs.
   int segments_of(const std::vector<std::pair<int, int>>& weights, Activation activation,
@@ -122,6 +147,7 @@ class Executor {
   std::vector<RopeTable*> ropes_;
   std::vector<nb::object> kept_;
   int num_embeddings_ = std::numeric_limits<int>::max();
+  int num_positions_ = std::numeric_limits<int>::max();
   int window_ = 1;  // positions that some layer sees
   std::vector<int64_t> slot_runs_;  // of each slot, the last run that used it
   int64_t num_runs_ = 0;

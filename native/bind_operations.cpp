@@ -1,4 +1,5 @@
-// Operations of an executor, each with the values, weights and norms that its indices name.
+// Products and attention of an executor, each with the values, weights and norms that its indices
+// name.
 
 #include <algorithm>
 
@@ -21,10 +22,6 @@ const RopeTable* Executor::rope_of(int index, int head_width) const {
   require(index >= 0 && size_t(index) < ropes_.size(), "no such rope");
   require(2 * ropes_[size_t(index)]->half() <= head_width, "a rope is wider than its head");
   return ropes_[size_t(index)];
-}
-
-Norm Executor::norm_of(NormOf norm, int width) const {
-  return norm ? Norm{vector_of(norm->first, width), norm->second} : Norm();
 }
 
 Slice Executor::slice(Columns columns) const {
@@ -78,53 +75,6 @@ void Executor::choose_forms(LinearOp& op) const {
   }
   preparation.row_bytes = kernels.activation_bytes(preparation.in.width, preparation.planes,
                                                    preparation.forms);
-}
-
-void Executor::add_embed(const std::string& label, int table, float scale, Columns out) {
-  const PackedMatrix* matrix = matrix_of(table);
-  require(matrix->columns == out.second, "an embedding's width differs from its value's");
-  num_embeddings_ = std::min(num_embeddings_, matrix->rows);
-  program_.add(EmbedOp{matrix, scale, slice(out)}, label);
-}
-
-void Executor::add_norm(const std::string& label, Rows rows, Columns in, Columns out, NormOf norm,
-                        int group, std::optional<Columns> residual) {
-  require(group > 0 && in.second % group == 0 && in.second == out.second, "a norm's widths differ");
-  require(norm.has_value(), "a norm needs a weight");
-  program_.add(NormOp{rows, slice(in), slice(out), norm_of(norm, group), group,
-                      residual ? slice(*residual) : Slice()},
-               label);
-}
-
-void Executor::add_rotate(const std::string& label, Columns in, Columns out, int head_width,
-                          int rope) {
-  require(head_width > 0 && in.second % head_width == 0 && in.second == out.second,
-          "a rotation's widths differ");
-  program_.add(RotateOp{slice(in), slice(out), head_width, rope_of(rope, head_width)}, label);
-}
-
-void Executor::add_gate(const std::string& label, Rows rows, Columns gate, Columns up, Columns out,
-                        Activation activation) {
-  require(gate.second == out.second && up.second == out.second, "a gate's widths differ");
-  require(activation != Activation::kNone, "a gate needs an activation");
-  program_.add(GateOp{rows, slice(gate), slice(up), slice(out), activation}, label);
-}
-
-void Executor::add_add(const std::string& label, Rows rows, Columns left, Columns right,
-                       Columns out) {
-  require(left.second == out.second && right.second == out.second, "a sum's widths differ");
-  program_.add(AddOp{rows, slice(left), slice(right), slice(out)}, label);
-}
-
-void Executor::add_softcap(const std::string& label, Rows rows, Columns in, Columns out,
-                           float cap) {
-  require(in.second == out.second && cap > 0, "a cap's widths differ, or it is not positive");
-  program_.add(SoftcapOp{rows, slice(in), slice(out), cap}, label);
-}
-
-void Executor::add_select(const std::string& label, Columns in, Columns out) {
-  require(in.second == out.second, "a selection's widths differ");
-  program_.add(SelectOp{slice(in), slice(out)}, label);
 }
 
 void Executor::add_linear(const std::string& label, Rows rows, Columns in, Columns out,

@@ -23,8 +23,19 @@ void bind_program(nb::module_ module) {
       .value("OUTPUTS", Rows::kOutputs);
   nb::enum_<Activation>(module, "Activation")
       .value("NONE", Activation::kNone)
+      .value("IDENTITY", Activation::kIdentity)
       .value("SILU", Activation::kSilu)
-      .value("GELU_TANH", Activation::kGeluTanh);
+      .value("GELU", Activation::kGelu)
+      .value("GELU_TANH", Activation::kGeluTanh)
+      .value("RELU", Activation::kRelu)
+      .value("RELU_SQUARED", Activation::kReluSquared)
+      .value("SIGMOID", Activation::kSigmoid)
+      .value("TANH", Activation::kTanh)
+      .value("CLAMPED_SWIGLU", Activation::kClampedSwiglu);
+  nb::enum_<NormKind>(module, "NormKind")
+      .value("RMS", NormKind::kRms)
+      .value("LAYER", NormKind::kLayer)
+      .value("L2", NormKind::kL2);
   nb::enum_<KvType>(module, "KvType").value("F16", KvType::kF16).value("Q8", KvType::kQ8);
   module.def(
       "interleave_memory",
@@ -67,14 +78,32 @@ void bind_program(nb::module_ module) {
       .def("add_vector", &Executor::add_vector, "data"_a)
       .def("add_rope", &Executor::add_rope, "frequencies"_a, "factor"_a, "pairs"_a)
       .def("add_embed", &Executor::add_embed, "label"_a, nb::kw_only(), "table"_a, "scale"_a, "out"_a)
+      .def("add_embed_positions", &Executor::add_embed_positions, "label"_a, nb::kw_only(), "table"_a,
+           "out"_a)
       .def("add_norm", &Executor::add_norm, "label"_a, nb::kw_only(), "rows"_a, "input"_a, "out"_a,
-           "norm"_a, "group"_a, "residual"_a.none())
+           "norm"_a, "group"_a, "is_wide"_a, "residual"_a.none())
       .def("add_rotate", &Executor::add_rotate, "label"_a, nb::kw_only(), "input"_a, "out"_a,
-           "head_width"_a, "rope"_a)
+           "head_width"_a, "start"_a, "rope"_a)
+      .def("add_concat", &Executor::add_concat, "label"_a, nb::kw_only(), "rows"_a, "left"_a,
+           "right"_a, "out"_a)
+      .def("add_head_dot", &Executor::add_head_dot, "label"_a, nb::kw_only(), "rows"_a, "left"_a,
+           "right"_a, "value"_a, "out"_a, "weight"_a, "head_width"_a)
       .def("add_gate", &Executor::add_gate, "label"_a, nb::kw_only(), "rows"_a, "gate"_a, "up"_a,
            "out"_a, "activation"_a)
       .def("add_add", &Executor::add_add, "label"_a, nb::kw_only(), "rows"_a, "left"_a, "right"_a,
            "out"_a)
+      .def("add_activate", &Executor::add_activate, "label"_a, nb::kw_only(), "rows"_a, "input"_a,
+           "out"_a, "activation"_a)
+      .def("add_scale", &Executor::add_scale, "label"_a, nb::kw_only(), "rows"_a, "input"_a, "out"_a,
+           "factor"_a)
+      .def("add_affine", &Executor::add_affine, "label"_a, nb::kw_only(), "rows"_a, "input"_a,
+           "out"_a, "weight"_a, "bias"_a)
+      .def("add_scale_rows", &Executor::add_scale_rows, "label"_a, nb::kw_only(), "rows"_a,
+           "input"_a, "factor"_a, "out"_a, "activation"_a)
+      .def("add_lerp", &Executor::add_lerp, "label"_a, nb::kw_only(), "rows"_a, "left"_a, "right"_a,
+           "out"_a, "weight"_a)
+      .def("add_blend", &Executor::add_blend, "label"_a, nb::kw_only(), "rows"_a, "left"_a,
+           "right"_a, "share"_a, "out"_a)
       .def("add_softcap", &Executor::add_softcap, "label"_a, nb::kw_only(), "rows"_a, "input"_a,
            "out"_a, "cap"_a)
       .def("add_select", &Executor::add_select, "label"_a, nb::kw_only(), "input"_a, "out"_a)

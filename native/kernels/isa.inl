@@ -27,6 +27,8 @@ namespace pyrite::PYRITE_ISA {
 
 #include "kernels/lanes.h"
 
+#include "kernels/curves.inl"
+
 #include "kernels/rows.inl"
 
 #include "kernels/attention_blocks.inl"

@@ -12,6 +12,8 @@
 //   load_bytes, store_bytes 16 8-bit integers, rounded to nearest even; |a| <= 127
 //   keep(a, low, high, b)   a in lanes low .. high, b elsewhere
 //   power2(n)               2^n for whole n in [-126, 127]
+//   load_twice              8 floats, each in two adjacent lanes
+//   swap_pairs(a)           lanes 2i and 2i + 1 exchanged
 
 // Not left to the compiler: a call would put lanes into memory and load constants anew.
 #if !defined(PYRITE_INLINE)
@@ -56,26 +58,39 @@ PYRITE_INLINE float sum(Lanes a) {
   return lane[0];
 }
 
-// e^x to 2 ulp. x is brought into [-87.3, 88.3] first, so there is no infinity and no zero; e^0 is 1
-// exactly; NaN stays NaN. With n = round(x / ln 2) and r = x - n ln 2, |r| <= 0.35, e^r is its Taylor
-// series to r^7, whose next term is below 6e-9.
-PYRITE_INLINE Lanes exponential(Lanes x) {
+// e^x = series(r) 2^n, with n = round(x / ln 2) and r = x - n ln 2, |r| <= 0.35. x is brought into
+// [-87.3, 88.3] first, so there is no infinity and no zero; NaN stays NaN.
+struct Power {
+  Lanes n, r;
+};
+PYRITE_INLINE Power power_of(Lanes x) {
   x = maximum(broadcast(-87.3f), minimum(broadcast(88.3f), x));
   const Lanes n = round_even(x * broadcast(1.44269504f));
-  Lanes r = fused(n, broadcast(-0.693359375f), x);    // ln 2 in two parts; the first has few bits,
-  r = fused(n, broadcast(2.12194440e-4f), r);         // so that its product is exact
+  const Lanes r = fused(n, broadcast(-0.693359375f), x);  // ln 2 in two parts; the first has few
+  return {n, fused(n, broadcast(2.12194440e-4f), r)};     // bits, so that its product is exact
+}
+
+// (e^r - 1) / r: its Taylor series to r^6. The next term of e^r is below 6e-9.
+PYRITE_INLINE Lanes growth(Lanes r) {
   Lanes series = broadcast(1.0f / 5040);
   series = fused(series, r, broadcast(1.0f / 720));
   series = fused(series, r, broadcast(1.0f / 120));
   series = fused(series, r, broadcast(1.0f / 24));
   series = fused(series, r, broadcast(1.0f / 6));
   series = fused(series, r, broadcast(0.5f));
-  series = fused(series, r, broadcast(1.0f));
-  series = fused(series, r, broadcast(1.0f));
-  return series * power2(n);
+  return fused(series, r, broadcast(1.0f));
 }
 
-// tanh x = 1 - 2 / (e^2x + 1)
+// e^x to 2 ulp; e^0 is 1 exactly.
+PYRITE_INLINE Lanes exponential(Lanes x) {
+  const Power power = power_of(x);
+  return fused(growth(power.r), power.r, broadcast(1.0f)) * power2(power.n);
+}
+
+// tanh x = e / (e + 2) with e = e^2x - 1, which keeps its bits near zero.
 PYRITE_INLINE Lanes hyperbolic_tangent(Lanes x) {
-  return broadcast(1.0f) - broadcast(2.0f) / (exponential(x + x) + broadcast(1.0f));
+  const Power power = power_of(x + x);
+  const Lanes scale = power2(power.n);
+  const Lanes e = fused(growth(power.r) * power.r, scale, scale - broadcast(1.0f));
+  return e / (e + broadcast(2.0f));
 }

@@ -52,33 +52,88 @@ inline float sum_of_squares(const float* row, int width) {
   return sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
-inline void normalize(const float* row, const float* weight, float eps, int width, float* out) {
-  const float mean = sum_of_squares(row, width) / float(width);
-  const Lanes factor = broadcast(1.0f / std::sqrt(mean + eps));
-  map(width, row, weight, out, [&](Lanes a, Lanes w) { return a * factor * w; });
+inline float sum_of(const float* row, int width) {
+  Lanes total = broadcast(0.0f);
+  each_run(width, [&](int column, int count) { total = total + load_run(row + column, count); });
+  return sum(total);
 }
 
-// x / (1 + e^-x)
-PYRITE_INLINE Lanes silu(Lanes x) {
-  return x / (broadcast(1.0f) + exponential(broadcast(0.0f) - x));
+// Of the distances to `mean`.
+inline float sum_of_squares(const float* row, int width, Lanes mean) {
+  const Lanes zero = broadcast(0.0f);
+  Lanes total = zero;
+  each_run(width, [&](int column, int count) {
+    const Lanes a = keep(load_run(row + column, count) - mean, 0, count - 1, zero);
+    total = fused(a, a, total);
+  });
+  return sum(total);
 }
 
-// x (1 + tanh u) / 2 = x / (1 + e^-2u), with u = sqrt(2 / pi) (x + 0.044715 x^3)
-PYRITE_INLINE Lanes gelu_tanh(Lanes x) {
-  const Lanes cubic = fused(x * x, broadcast(0.044715f), broadcast(1.0f)) * x;
-  return x / (broadcast(1.0f) + exponential(cubic * broadcast(-1.5957691216f)));
-}
-
-inline void gate(Activation activation, const float* gate, const float* up, int width, float* out) {
-  if (activation == Activation::kSilu) {
-    map(width, gate, up, out, [](Lanes g, Lanes u) { return silu(g) * u; });
+// (row - shift) * factor * weight
+inline void shift_and_scale(const float* row, Lanes shift, Lanes factor, const float* weight,
+                            int width, float* out) {
+  if (weight == nullptr) {
+    map(width, row, out, [&](Lanes a) { return (a - shift) * factor; });
   } else {
-    map(width, gate, up, out, [](Lanes g, Lanes u) { return gelu_tanh(g) * u; });
+    map(width, row, weight, out, [&](Lanes a, Lanes w) { return (a - shift) * factor * w; });
   }
 }
 
 inline void add_rows(const float* left, const float* right, int width, float* out) {
   map(width, left, right, out, [](Lanes a, Lanes b) { return a + b; });
+}
+
+inline void normalize(const Norm& norm, const float* row, int width, float* out) {
+  float mean = 0;
+  float divisor;
+  if (norm.kind == NormKind::kL2) {
+    divisor = std::max(std::sqrt(sum_of_squares(row, width)), norm.eps);
+  } else if (norm.kind == NormKind::kRms) {
+    divisor = std::sqrt(sum_of_squares(row, width) / float(width) + norm.eps);
+  } else {
+    mean = sum_of(row, width) / float(width);
+    divisor = std::sqrt(sum_of_squares(row, width, broadcast(mean)) / float(width) + norm.eps);
+  }
+  shift_and_scale(row, broadcast(mean), broadcast(1.0f / divisor), norm.weight, width, out);
+  if (norm.bias != nullptr) add_rows(out, norm.bias, width, out);
+}
+
+inline void gate(Activation activation, const float* gate, const float* up, int width, float* out) {
+  if (activation == Activation::kClampedSwiglu) {
+    map(width, gate, up, out, [](Lanes g, Lanes u) { return curves::clamped_swiglu(g, u); });
+    return;
+  }
+  curves::with(activation, [&](auto curve) {
+    map(width, gate, up, out, [&](Lanes g, Lanes u) { return curve(g) * u; });
+  });
+}
+
+inline void activate(Activation activation, const float* row, int width, float* out) {
+  curves::with(activation, [&](auto curve) { map(width, row, out, curve); });
+}
+
+inline void multiply_rows(const float* left, const float* right, int width, float* out) {
+  map(width, left, right, out, [](Lanes a, Lanes b) { return a * b; });
+}
+
+inline void blend(const float* left, const float* right, const float* share, int width,
+                  float* out) {
+  each_run(width, [&](int column, int count) {
+    const Lanes a = load_run(left + column, count);
+    const Lanes b = load_run(right + column, count);
+    store_run(out + column, fused(b - a, load_run(share + column, count), a), count);
+  });
+}
+
+inline void dot(const float* left, const float* right, const float* weight, const float* value,
+                int width, float* out) {
+  Lanes total = broadcast(0.0f);
+  each_run(width, [&](int column, int count) {
+    const Lanes product = load_run(left + column, count) * load_run(right + column, count);
+    total = fused(product, load_run(weight + column, count), total);
+  });
+  const Lanes all = broadcast(sum(total));
+  map(width, value, out, [&](Lanes a) { return a * all; });
 }
 
 inline void scale(const float* row, float factor, int width, float* out) {
@@ -105,14 +160,25 @@ inline void rotate_halves(const float* row, const float* cosines, const float* s
   });
 }
 
+constexpr float kAlternate[16] = {-1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1};
+
+PYRITE_INLINE Lanes turned(Lanes a, Lanes cosine, Lanes sine) {
+  return a * cosine + swap_pairs(a) * (sine * load(kAlternate));
+}
+
 inline void rotate_pairs(const float* row, const float* cosines, const float* sines, int half,
                          float* out) {
-  for (int i = 0; i < half; ++i) {
-    const float a = row[2 * i];
-    const float b = row[2 * i + 1];
-    out[2 * i] = a * cosines[i] - b * sines[i];
-    out[2 * i + 1] = b * cosines[i] + a * sines[i];
+  int i = 0;
+  for (; i + 8 <= half; i += 8) {
+    store(out + 2 * i, turned(load(row + 2 * i), load_twice(cosines + i), load_twice(sines + i)));
   }
+  if (i == half) return;
+  float rest[2][8] = {};
+  std::copy(cosines + i, cosines + half, rest[0]);
+  std::copy(sines + i, sines + half, rest[1]);
+  const int count = 2 * (half - i);
+  const Lanes last = load_part(row + 2 * i, count);
+  store_part(out + 2 * i, turned(last, load_twice(rest[0]), load_twice(rest[1])), count);
 }
 
 inline void rotate(const float* row, const float* cosines, const float* sines, int half, bool pairs,
@@ -130,6 +196,7 @@ inline bool all_finite(const float* row, int width) {
   return all;
 }
 
-constexpr RowKernels kTable = {normalize, gate, add_rows, scale, softcap, rotate, all_finite};
+constexpr RowKernels kTable = {normalize, gate,    activate, add_rows, multiply_rows, scale,
+                               blend,     dot,     softcap,  rotate,   all_finite};
 
 }  // namespace rows

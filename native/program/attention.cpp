@@ -30,7 +30,7 @@ void shape_head(const AttentionOp& op, const Step& step, const Norm& norm, int p
                 const float* head, float* out) {
   const RowKernels& kernels = step.kernels.rows;
   if (norm) {
-    kernels.normalize(head, norm.weight, norm.eps, op.shape.key_width, out);
+    kernels.normalize(norm, head, op.shape.key_width, out);
     head = out;
   }
   if (op.rope != nullptr) {

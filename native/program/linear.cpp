@@ -1,7 +1,6 @@
 #include "program/linear.h"
 
 #include <algorithm>
-#include <atomic>
 
 namespace pyrite {
 
@@ -42,8 +41,7 @@ void prepare(const Preparation& preparation, const Step& step, Member& member, i
              uint8_t* rows) {
   const float* in = preparation.in.row(row);
   if (preparation.norm) {
-    step.kernels.rows.normalize(in, preparation.norm.weight, preparation.norm.eps,
-                                preparation.in.width, member.row);
+    step.kernels.rows.normalize(preparation.norm, in, preparation.in.width, member.row);
     in = member.row;
   }
   step.kernels.prepare_row(in, preparation.in.width, preparation.planes, preparation.forms,
@@ -92,9 +90,7 @@ void finish_row(const LinearOp& op, const Step& step, int row, int column, int w
                 const float* sums, float* out) {
   const RowKernels& kernels = step.kernels.rows;
   if (op.residual) kernels.add(sums, op.residual.row(row) + column, width, out);
-  if (op.is_result && !kernels.all_finite(out, width)) {
-    std::atomic_ref<uint8_t>(step.finite[row]).store(0, std::memory_order_relaxed);
-  }
+  if (op.is_result && !kernels.all_finite(out, width)) step.mark_broken(row);
   if (op.softcap > 0) kernels.softcap(out, op.softcap, width, out);
 }
 

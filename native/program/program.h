@@ -10,14 +10,15 @@
 #include <vector>
 
 #include "program/attention.h"
+#include "program/elements.h"
 #include "program/linear.h"
 #include "program/row_ops.h"
 #include "program/team.h"
 
 namespace pyrite {
 
-using Op = std::variant<EmbedOp, NormOp, RotateOp, GateOp, AddOp, SoftcapOp, SelectOp, PrepareOp,
-                        LinearOp, StoreOp, AttendOp, JoinOp>;
+using Op = std::variant<EmbedOp, NormOp, RotateOp, ConcatOp, HeadDotOp, SelectOp, ElementOp,
+                        PrepareOp, LinearOp, StoreOp, AttendOp, JoinOp>;
 
 struct Sizes {
   int num_threads;

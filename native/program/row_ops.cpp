@@ -17,20 +17,26 @@ void each_row(int num_rows, int chunk, Visit visit) {
   for (int row = chunk * kRowsPerChunk; row < end; ++row) visit(row);
 }
 
+Norm columns_of(Norm norm, int column) {
+  if (norm.weight != nullptr) norm.weight += column;
+  if (norm.bias != nullptr) norm.bias += column;
+  return norm;
+}
+
 }  // namespace
 
 int count_chunks(const EmbedOp&, const Step& step) { return chunks_of(step.batch.num_tokens); }
 int count_chunks(const NormOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
 int count_chunks(const RotateOp&, const Step& step) { return chunks_of(step.batch.num_tokens); }
-int count_chunks(const GateOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
-int count_chunks(const AddOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
-int count_chunks(const SoftcapOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
+int count_chunks(const ConcatOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
+int count_chunks(const HeadDotOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
 int count_chunks(const SelectOp&, const Step& step) { return chunks_of(step.batch.num_outputs); }
 
 void run_chunk(const EmbedOp& op, const Step& step, Member&, int chunk) {
+  const int32_t* indices = op.by_position ? step.batch.positions : step.batch.token_ids;
   each_row(step.batch.num_tokens, chunk, [&](int row) {
     float* out = op.out.row(row);
-    unpack_row(*op.table, step.batch.token_ids[row], out);
+    unpack_row(*op.table, indices[row], out);
     if (op.scale != 1.0f) step.kernels.rows.scale(out, op.scale, op.out.width, out);
   });
 }
@@ -41,7 +47,8 @@ void run_chunk(const NormOp& op, const Step& step, Member& member, int chunk) {
     const float* in = op.in.row(row);
     float* out = op.residual ? member.row : op.out.row(row);
     for (int column = 0; column < op.in.width; column += op.group) {
-      step.kernels.rows.normalize(in + column, op.norm.weight, op.norm.eps, op.group, out + column);
+      const Norm norm = op.is_wide ? columns_of(op.norm, column) : op.norm;
+      step.kernels.rows.normalize(norm, in + column, op.group, out + column);
     }
     if (op.residual) step.kernels.rows.add(out, op.residual.row(row), op.out.width, op.out.row(row));
   });
@@ -57,28 +64,32 @@ void rotate_head(const RowKernels& kernels, const RopeTable& rope, int position,
 void run_chunk(const RotateOp& op, const Step& step, Member&, int chunk) {
   each_row(step.batch.num_tokens, chunk, [&](int row) {
     for (int column = 0; column < op.in.width; column += op.head_width) {
-      rotate_head(step.kernels.rows, *op.rope, step.batch.positions[row], op.in.row(row) + column,
-                  op.head_width, op.out.row(row) + column);
+      const float* head = op.in.row(row) + column;
+      float* out = op.out.row(row) + column;
+      std::copy(head, head + op.start, out);
+      rotate_head(step.kernels.rows, *op.rope, step.batch.positions[row], head + op.start,
+                  op.head_width - op.start, out + op.start);
     }
   });
 }
 
-void run_chunk(const GateOp& op, const Step& step, Member&, int chunk) {
+void run_chunk(const ConcatOp& op, const Step& step, Member&, int chunk) {
   each_row(step.num_rows(op.rows), chunk, [&](int row) {
-    step.kernels.rows.gate(op.activation, op.gate.row(row), op.up.row(row), op.out.width,
-                           op.out.row(row));
+    const float* left = op.left.row(row);
+    const float* right = op.right.row(row);
+    float* out = op.out.row(row);
+    std::copy(left, left + op.left.width, out);
+    std::copy(right, right + op.right.width, out + op.left.width);
   });
 }
 
-void run_chunk(const AddOp& op, const Step& step, Member&, int chunk) {
+void run_chunk(const HeadDotOp& op, const Step& step, Member&, int chunk) {
   each_row(step.num_rows(op.rows), chunk, [&](int row) {
-    step.kernels.rows.add(op.left.row(row), op.right.row(row), op.out.width, op.out.row(row));
-  });
-}
-
-void run_chunk(const SoftcapOp& op, const Step& step, Member&, int chunk) {
-  each_row(step.num_rows(op.rows), chunk, [&](int row) {
-    step.kernels.rows.softcap(op.in.row(row), op.cap, op.out.width, op.out.row(row));
+    for (int column = 0; column < op.out.width; column += op.head_width) {
+      step.kernels.rows.dot(op.left.row(row) + column, op.right.row(row) + column,
+                            op.weight + column, op.value.row(row) + column, op.head_width,
+                            op.out.row(row) + column);
+    }
   });
 }
 

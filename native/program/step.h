@@ -1,6 +1,7 @@
 #pragma once
 // What one step of a program works on: the batch, and the scratch of each member of the team.
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <vector>
@@ -108,6 +109,10 @@ struct Step {
   // What an operation whose state begins `offset` floats into a slot remembers of a sequence.
   float* state(int sequence, size_t offset) const {
     return states + size_t(batch.state_slots[sequence]) * state_floats + offset;
+  }
+  // Of a row of logits, by any member.
+  void mark_broken(int row) const {
+    std::atomic_ref<uint8_t>(finite[row]).store(0, std::memory_order_relaxed);
   }
   int num_rows(Rows rows) const {
     return rows == Rows::kTokens ? batch.num_tokens : batch.num_outputs;

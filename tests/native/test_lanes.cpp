@@ -51,10 +51,23 @@ Floats of_rows(const RowKernels& rows, int width) {
     kernel(out.data());
     keep(width);
   };
-  run([&](float* to) { rows.normalize(a.data(), b.data(), 1e-6f, width, to); });
-  run([&](float* to) { rows.gate(Activation::kSilu, a.data(), b.data(), width, to); });
-  run([&](float* to) { rows.gate(Activation::kGeluTanh, a.data(), b.data(), width, to); });
+  for (const Norm& norm : {Norm{NormKind::kRms, 1e-6f, b.data(), nullptr},
+                           Norm{NormKind::kLayer, 1e-6f, b.data(), b.data() + width},
+                           Norm{NormKind::kL2, 1e-6f, nullptr, nullptr}}) {
+    run([&](float* to) { rows.normalize(norm, a.data(), width, to); });
+  }
+  for (int i = int(Activation::kIdentity); i <= int(Activation::kClampedSwiglu); ++i) {
+    const auto activation = Activation(i);
+    run([&](float* to) { rows.gate(activation, a.data(), b.data(), width, to); });
+    if (activation == Activation::kClampedSwiglu) continue;
+    run([&](float* to) { rows.activate(activation, a.data(), width, to); });
+  }
   run([&](float* to) { rows.add(a.data(), b.data(), width, to); });
+  run([&](float* to) { rows.multiply(a.data(), b.data(), width, to); });
+  run([&](float* to) { rows.blend(a.data(), b.data(), b.data() + width, width, to); });
+  run([&](float* to) {
+    rows.dot(a.data(), a.data() + width, b.data(), b.data() + width, width, to);
+  });
   run([&](float* to) { rows.scale(a.data(), 0.3f, width, to); });
   run([&](float* to) { rows.softcap(a.data(), 2.5f, width, to); });
   for (bool pairs : {false, true}) {

@@ -84,7 +84,8 @@ std::unique_ptr<Program> build(Weights& weights, int num_threads, KvType kv_type
   program->add(EmbedOp{add(kVocabulary, kWidth), 1.0f, x}, "embed");
   LinearOp projections = linear(*program, x, all, {add(query, kWidth), add(key, kWidth),
                                                    add(key, kWidth)});
-  projections.preparation.norm = {program->add_vector(std::vector<float>(kWidth, 1.0f)), 1e-6f};
+  projections.preparation.norm = {NormKind::kRms, 1e-6f,
+                                  program->add_vector(std::vector<float>(kWidth, 1.0f)), nullptr};
   add_linear(*program, projections);
 
   AttentionOp attention{{all.data, all.stride, query},

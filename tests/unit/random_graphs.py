@@ -8,13 +8,14 @@ from hypothesis import strategies as st
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.ops import Graph
-from pyrite.graph.values import Norm, Rope, View
+from pyrite.graph.values import Activation, Norm, Rope, View
 
 WIDTH = 8  # of most values, so that any can follow any
 HEAD = 4
 VOCABULARY = 16
+POSITIONS = 32
 ROPES = (Rope(100.0, HEAD, "halves"), Rope(50.0, 2, "pairs"))
-KINDS = (
+ROW_KINDS = (
     "norm",
     "head_norm",
     "linear",
@@ -23,24 +24,36 @@ KINDS = (
     "normed_sum",
     "gated",
     "rotate",
-    "attention",
     "gate",
     "add",
     "softcap",
+    "layer_norm",
+    "activate",
+    "scale",
+    "affine",
+    "scale_rows",
+    "lerp",
+    "blend",
+    "concat",
+    "head_dot",
+    "positions",
 )
+KINDS = ("attention", *ROW_KINDS)
+CURVES: tuple[Activation, ...] = ("silu", "gelu", "relu_squared", "sigmoid", "tanh")
 
 
 @st.composite
-def graphs(draw) -> tuple[Graph, dict[str, Tensor]]:
+def graphs(draw, kinds: tuple[str, ...] = KINDS) -> tuple[Graph, dict[str, Tensor]]:
     """Operations drawn one by one over views of what is there already, then selection and head."""
     builder = GraphBuilder()
     views = [builder.embed("table", VOCABULARY, WIDTH)]
     layers = 0
     for index in range(draw(st.integers(1, 12))):
-        kind = draw(st.sampled_from(KINDS))
+        kind = draw(st.sampled_from(kinds))
         views += _append(draw, builder, kind, views, str(index), layers)
         layers += kind == "attention"
-    return builder.finish(_head(draw, builder, views, layers)), _weights(builder)
+    head = _head(draw, builder, views, layers if "attention" in kinds else None)
+    return builder.finish(head), _weights(builder)
 
 
 def _append(draw, builder, kind, views, name, layer) -> list[View]:
@@ -67,12 +80,42 @@ def _append(draw, builder, kind, views, name, layer) -> list[View]:
     if kind == "gated":
         return [builder.gate(*_pair(builder, x, draw(st.sampled_from((x, y))), name), "silu")]
     if kind == "rotate":
-        return [builder.rotate(x, HEAD, draw(st.sampled_from(ROPES)))]
+        start = draw(st.sampled_from((0, 2)))
+        return [builder.rotate(x, HEAD, draw(st.sampled_from(ROPES[start // 2 :])), start)]
     if kind == "attention":
         return [_attention(draw, builder, (x, y, z), name, layer)]
     if kind == "gate":
         return [builder.gate(x, y, "gelu_tanh")]
-    return [builder.add(x, y) if kind == "add" else builder.softcap(x, 2.0)]
+    if kind in ("add", "softcap"):
+        return [builder.add(x, y) if kind == "add" else builder.softcap(x, 2.0)]
+    return _by_rows(draw, builder, kind, (x, y, z), name)
+
+
+def _by_rows(draw, builder, kind, inputs, name) -> list[View]:
+    x, y, z = inputs
+    curve = draw(st.sampled_from(CURVES))
+    if kind == "layer_norm":
+        norm = Norm(name, 1e-5, kind="layer", bias=name + ".bias", is_wide=draw(st.booleans()))
+        return [builder.norm(x, norm, group=HEAD if norm.is_wide else 0)]
+    if kind == "activate":
+        return [builder.activate(x, curve)]
+    if kind == "scale":
+        return [builder.scale(x, 0.7)]
+    if kind == "affine":
+        return [builder.affine(x, name, name + ".bias")]
+    if kind == "scale_rows":
+        return [builder.scale_rows(x, View(y.value, y.start + 1, 1), curve)]
+    if kind == "lerp":
+        return [builder.lerp(x, y, name)]
+    if kind == "blend":
+        return [builder.blend(x, y, builder.activate(z, curve))]
+    if kind == "concat":
+        both = builder.concat(x, y)
+        return [View(both.value, start, WIDTH) for start in (0, HEAD)]
+    if kind == "head_dot":
+        return [builder.head_dot(x, y, z, name, HEAD)]
+    assert kind == "positions"
+    return [builder.add(x, builder.embed_positions(name, POSITIONS, WIDTH))]
 
 
 def _pair(builder, x, y, name) -> tuple[View, View]:
@@ -89,7 +132,8 @@ def _attention(draw, builder, inputs, name, layer) -> View:
 
 
 def _head(draw, builder, views, layers) -> View:
-    """Rows may be selected before the head, after it, or not at all."""
+    """Rows may be selected before the head, after it, or not at all. `layers`: None where no
+    attention may be."""
     x = draw(st.sampled_from(views[-3:]))
     selected = draw(st.sampled_from(("first", "last", "never")))
     if selected == "first":
@@ -101,7 +145,9 @@ def _head(draw, builder, views, layers) -> View:
         logits = builder.softcap(logits, 3.0)
     if selected == "last":
         return builder.select_rows(logits)
-    if selected == "never" and draw(st.booleans()):  # the result has another reader, that stays
+    if (
+        selected == "never" and layers is not None and draw(st.booleans())
+    ):  # the result has another reader, that stays
         again = builder.softcap(logits, 1.0)
         builder.attention(again, again, again, head_width=HEAD, scale=1.0)
     return logits

@@ -17,41 +17,8 @@ from pyrite.errors import BackendError, UnsupportedError
 from pyrite.graph.fuse import PASSES
 from pyrite.graph.values import Norm, Rope, View
 from pyrite.nodes import Node
-from steps import Part, make_batch, num_pages, sequence_logits
-
-# Float32 sums of up to 300 terms near one, in another order: 300 * 2^-24 at most, far less in
-# practice. Products take float32 activations for float32 weights.
-CLOSE = {"rtol": 2e-5, "atol": 2e-5}
-
-ROWS = (1, 2, 3, 65)  # prepared by each member; by one for all; more than a tile
-
-
-def prepare(
-    model: Model, *, tokens: int = 256, threads: int = 2, backend=None, kv_type: str = "f16"
-):
-    return (backend or CpuBackend()).prepare(
-        model.plan,
-        model.weights,
-        num_pages=num_pages(tokens),
-        max_tokens=tokens,
-        num_threads=threads,
-        precision="default",
-        kv_type=kv_type,
-    )
-
-
-def token_ids(count: int, seed: int = 1):
-    return np.random.default_rng(seed).integers(0, VOCABULARY, count)
-
-
-def assert_as_reference(model: Model, *, rows=ROWS, kv_type: str = "f16", **close) -> None:
-    expected = prepare(model, backend=ReferenceBackend(), kv_type=kv_type)
-    runner = prepare(model, kv_type=kv_type)
-    for count in rows:
-        ids = token_ids(count)
-        np.testing.assert_allclose(
-            sequence_logits(runner, ids), sequence_logits(expected, ids), **(close or CLOSE)
-        )
+from runners import assert_as_reference, prepare, token_ids
+from steps import Part, make_batch, sequence_logits
 
 
 @pytest.mark.parametrize("width", [8, 16, 40, 300])

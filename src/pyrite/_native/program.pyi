@@ -4,7 +4,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Columns = tuple[int, int]  # first column of the arena (-1: of the logits), width
-NormOf = tuple[int, float]  # vector, eps
+NormOf = tuple["NormKind", int, int, float]  # weight and bias (vectors, or -1), eps
 
 class Rows(enum.Enum):
     TOKENS = 0
@@ -12,8 +12,20 @@ class Rows(enum.Enum):
 
 class Activation(enum.Enum):
     NONE = 0
-    SILU = 1
-    GELU_TANH = 2
+    IDENTITY = 1
+    SILU = 2
+    GELU = 3
+    GELU_TANH = 4
+    RELU = 5
+    RELU_SQUARED = 6
+    SIGMOID = 7
+    TANH = 8
+    CLAMPED_SWIGLU = 9
+
+class NormKind(enum.Enum):
+    RMS = 1
+    LAYER = 2
+    L2 = 3
 
 class KvType(enum.Enum):
     F16 = 0
@@ -43,6 +55,7 @@ class Program:
     def add_vector(self, data: NDArray[np.float32]) -> int: ...
     def add_rope(self, frequencies: NDArray[np.float64], factor: float, pairs: bool) -> int: ...
     def add_embed(self, label: str, *, table: int, scale: float, out: Columns) -> None: ...
+    def add_embed_positions(self, label: str, *, table: int, out: Columns) -> None: ...
     def add_norm(
         self,
         label: str,
@@ -52,10 +65,26 @@ class Program:
         out: Columns,
         norm: NormOf | None,
         group: int,
+        is_wide: bool,
         residual: Columns | None,
     ) -> None: ...
     def add_rotate(
-        self, label: str, *, input: Columns, out: Columns, head_width: int, rope: int
+        self, label: str, *, input: Columns, out: Columns, head_width: int, start: int, rope: int
+    ) -> None: ...
+    def add_concat(
+        self, label: str, *, rows: Rows, left: Columns, right: Columns, out: Columns
+    ) -> None: ...
+    def add_head_dot(
+        self,
+        label: str,
+        *,
+        rows: Rows,
+        left: Columns,
+        right: Columns,
+        value: Columns,
+        out: Columns,
+        weight: int,
+        head_width: int,
     ) -> None: ...
     def add_gate(
         self,
@@ -69,6 +98,31 @@ class Program:
     ) -> None: ...
     def add_add(
         self, label: str, *, rows: Rows, left: Columns, right: Columns, out: Columns
+    ) -> None: ...
+    def add_activate(
+        self, label: str, *, rows: Rows, input: Columns, out: Columns, activation: Activation
+    ) -> None: ...
+    def add_scale(
+        self, label: str, *, rows: Rows, input: Columns, out: Columns, factor: float
+    ) -> None: ...
+    def add_affine(
+        self, label: str, *, rows: Rows, input: Columns, out: Columns, weight: int, bias: int
+    ) -> None: ...
+    def add_scale_rows(
+        self,
+        label: str,
+        *,
+        rows: Rows,
+        input: Columns,
+        factor: Columns,
+        out: Columns,
+        activation: Activation,
+    ) -> None: ...
+    def add_lerp(
+        self, label: str, *, rows: Rows, left: Columns, right: Columns, out: Columns, weight: int
+    ) -> None: ...
+    def add_blend(
+        self, label: str, *, rows: Rows, left: Columns, right: Columns, share: Columns, out: Columns
     ) -> None: ...
     def add_softcap(
         self, label: str, *, rows: Rows, input: Columns, out: Columns, cap: float

@@ -17,14 +17,23 @@ from pyrite.backends.packing import PackedMatrix
 from pyrite.errors import UnsupportedError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.ops import (
+    Activate,
     Add,
+    Affine,
     Attention,
+    Blend,
+    Concat,
     Embed,
+    EmbedPositions,
     Gate,
+    HeadDot,
+    Lerp,
     Linear,
     Normalize,
     Op,
     Rotate,
+    Scale,
+    ScaleRows,
     SelectRows,
     Softcap,
 )
@@ -35,8 +44,21 @@ from pyrite.quant.dequant import dequantize
 
 ACTIVATIONS: Mapping[Activation | None, native.Activation] = {
     None: native.Activation.NONE,
+    "identity": native.Activation.IDENTITY,
     "silu": native.Activation.SILU,
+    "gelu": native.Activation.GELU,
     "gelu_tanh": native.Activation.GELU_TANH,
+    "relu": native.Activation.RELU,
+    "relu_squared": native.Activation.RELU_SQUARED,
+    "sigmoid": native.Activation.SIGMOID,
+    "tanh": native.Activation.TANH,
+    "clamped_swiglu": native.Activation.CLAMPED_SWIGLU,
+}
+
+NORM_KINDS: Mapping[str, native.NormKind] = {
+    "rms": native.NormKind.RMS,
+    "layer": native.NormKind.LAYER,
+    "l2": native.NormKind.L2,
 }
 
 
@@ -50,7 +72,7 @@ def matrix_names(plan: Plan) -> tuple[str, ...]:
     """Weights that are packed, each once, in the order of their first use."""
     names: dict[str, None] = {}
     for op in plan.ops:
-        if isinstance(op, Embed):
+        if isinstance(op, Embed | EmbedPositions):
             names[op.weight] = None
         elif isinstance(op, Linear):
             names |= dict.fromkeys(op.weights)
@@ -103,7 +125,11 @@ class Lowering:
         table = self._matrix(op.weight)
         self.program.add_embed(label, table=table, scale=op.scale, out=self._output(op))
 
-    def rms_norm(self, label: str, op: Normalize) -> None:
+    def embed_positions(self, label: str, op: EmbedPositions) -> None:
+        table = self._matrix(op.weight)
+        self.program.add_embed_positions(label, table=table, out=self._output(op))
+
+    def normalize(self, label: str, op: Normalize) -> None:
         self.program.add_norm(
             label,
             rows=self._rows(op),
@@ -111,19 +137,19 @@ class Lowering:
             out=self._output(op),
             norm=self._norm(op.norm),
             group=op.group or op.input.width,
+            is_wide=op.norm.is_wide,
             residual=self._optional(op.residual),
         )
 
     def linear(self, label: str, op: Linear) -> None:
-        biases = [None if bias is None else self._vector(bias) for bias in op.biases]
         self.program.add_linear(
             f"{label} {' '.join(op.weights)}",
             rows=self._rows(op),
             input=self._columns(op.input),
             out=self._output(op),
             weights=[
-                (self._matrix(weight), -1 if bias is None else bias)
-                for weight, bias in zip(op.weights, biases, strict=True)
+                (self._matrix(weight), self._optional_vector(bias))
+                for weight, bias in zip(op.weights, op.biases, strict=True)
             ],
             norm=self._norm(op.norm),
             activation=ACTIVATIONS[op.activation],
@@ -138,6 +164,7 @@ class Lowering:
             input=self._columns(op.input),
             out=self._output(op),
             head_width=op.head_width,
+            start=op.start,
             rope=self._rope(op.rope),
         )
 
@@ -187,6 +214,85 @@ class Lowering:
             out=self._output(op),
         )
 
+    def activate(self, label: str, op: Activate) -> None:
+        self.program.add_activate(
+            label,
+            rows=self._rows(op),
+            input=self._columns(op.input),
+            out=self._output(op),
+            activation=ACTIVATIONS[op.activation],
+        )
+
+    def scale(self, label: str, op: Scale) -> None:
+        self.program.add_scale(
+            label,
+            rows=self._rows(op),
+            input=self._columns(op.input),
+            out=self._output(op),
+            factor=op.factor,
+        )
+
+    def affine(self, label: str, op: Affine) -> None:
+        self.program.add_affine(
+            label,
+            rows=self._rows(op),
+            input=self._columns(op.input),
+            out=self._output(op),
+            weight=self._optional_vector(op.weight),
+            bias=self._optional_vector(op.bias),
+        )
+
+    def scale_rows(self, label: str, op: ScaleRows) -> None:
+        self.program.add_scale_rows(
+            label,
+            rows=self._rows(op),
+            input=self._columns(op.input),
+            factor=self._columns(op.factor),
+            out=self._output(op),
+            activation=ACTIVATIONS[op.activation],
+        )
+
+    def lerp(self, label: str, op: Lerp) -> None:
+        self.program.add_lerp(
+            label,
+            rows=self._rows(op),
+            left=self._columns(op.left),
+            right=self._columns(op.right),
+            out=self._output(op),
+            weight=self._vector(op.weight),
+        )
+
+    def blend(self, label: str, op: Blend) -> None:
+        self.program.add_blend(
+            label,
+            rows=self._rows(op),
+            left=self._columns(op.left),
+            right=self._columns(op.right),
+            share=self._columns(op.share),
+            out=self._output(op),
+        )
+
+    def concat(self, label: str, op: Concat) -> None:
+        self.program.add_concat(
+            label,
+            rows=self._rows(op),
+            left=self._columns(op.left),
+            right=self._columns(op.right),
+            out=self._output(op),
+        )
+
+    def head_dot(self, label: str, op: HeadDot) -> None:
+        self.program.add_head_dot(
+            label,
+            rows=self._rows(op),
+            left=self._columns(op.left),
+            right=self._columns(op.right),
+            value=self._columns(op.value),
+            out=self._output(op),
+            weight=self._vector(op.weight),
+            head_width=op.head_width,
+        )
+
     def softcap(self, label: str, op: Softcap) -> None:
         self.program.add_softcap(
             label,
@@ -220,12 +326,14 @@ class Lowering:
             )
         return self._matrix_ids[name]
 
-    def _norm(self, norm: Norm | None) -> tuple[int, float] | None:
+    def _norm(self, norm: Norm | None) -> native.NormOf | None:
         if norm is None:
             return None
-        if norm.kind != "rms" or norm.weight is None or norm.is_wide:
-            raise UnsupportedError(f"the CPU backend does not execute {norm}")
-        return self._vector(norm.weight), norm.eps
+        weight, bias = self._optional_vector(norm.weight), self._optional_vector(norm.bias)
+        return NORM_KINDS[norm.kind], weight, bias, norm.eps
+
+    def _optional_vector(self, name: str | None) -> int:
+        return -1 if name is None else self._vector(name)
 
     def _vector(self, name: str) -> int:
         """Of a tensor of any shape: its values in their order."""
@@ -248,12 +356,21 @@ class Lowering:
 # A new operation is a row here, in graph.ops and in the reference backend.
 LOWERED: Mapping[type[Op], Callable[..., None]] = {
     Embed: Lowering.embed,
-    Normalize: Lowering.rms_norm,
+    EmbedPositions: Lowering.embed_positions,
+    Normalize: Lowering.normalize,
     Linear: Lowering.linear,
     Rotate: Lowering.rotate,
     Attention: Lowering.attention,
     Gate: Lowering.gate,
     Add: Lowering.add,
+    Activate: Lowering.activate,
+    Scale: Lowering.scale,
+    Affine: Lowering.affine,
+    ScaleRows: Lowering.scale_rows,
+    Lerp: Lowering.lerp,
+    Blend: Lowering.blend,
+    Concat: Lowering.concat,
+    HeadDot: Lowering.head_dot,
     Softcap: Lowering.softcap,
     SelectRows: Lowering.select_rows,
 }
