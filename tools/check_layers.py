@@ -26,7 +26,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("text", "sampling", "kv", "graph"),
     ("models",),
     ("backends",),
-    ("sequence", "continuation", "steptimes", "room"),
+    ("sequence", "continuation", "steptimes", "room", "export"),
     ("shares", "leaders"),
     ("scheduler", "keeper", "identity"),
     ("assembly", "grammars", "speculation", "drafting"),

@@ -70,12 +70,22 @@ def find_recipe(name: str) -> Recipe:
 
 
 def plan_conversion(
-    checkpoint: Checkpoint, recipe: Recipe, importance: Importance | None = None
+    checkpoint: Checkpoint,
+    recipe: Recipe,
+    importance: Importance | None = None,
+    *,
+    keeps_quantized: bool = False,
 ) -> Conversion:
-    """Raises FormatError, UnsupportedError for a type that is only listed."""
+    """`keeps_quantized`: the recipe is for floats alone.
+
+    Raises FormatError, UnsupportedError for a type that is only listed.
+    """
     model = model_of(checkpoint, importance is not None)
     targets = tuple(
-        _target(tensor, recipe, model, importance) for tensor in checkpoint.tensors.values()
+        Target(tensor, TensorSpec(tensor.name, tensor.type, tensor.shape))
+        if keeps_quantized and tensor.type not in FLOATS
+        else _target(tensor, recipe, model, importance)
+        for tensor in checkpoint.tensors.values()
     )
     return Conversion(
         metadata_of(checkpoint, recipe, importance),

@@ -28,6 +28,7 @@ VERBS = {
     "rm": ("pyrite.cli.rm", "remove a model"),
     "show": ("pyrite.cli.show", "what a model file holds, and the plan that is made of it"),
     "embed": ("pyrite.cli.embed", "vectors of texts"),
+    "convert": ("pyrite.cli.convert", "make a GGUF file of a folder"),
     "quantize": ("pyrite.cli.quantize", "make a smaller file of a model"),
     "tokenize": ("pyrite.cli.tokenize", "the tokens of a text"),
     "bench": ("pyrite.cli.bench", "measure speed, and the share of what the machine can do"),
