@@ -205,8 +205,12 @@ class Engine:
         return refused
 
     def _copy_states(self) -> None:
-        if self.scheduler.cache.states is not None:
-            self.scheduler.cache.states.run_copies(self.runner.copy_state)
+        states = self.scheduler.cache.states
+        if states is None:
+            return
+        began = time.perf_counter()
+        if count := states.run_copies(self.runner.copy_state):
+            self._speculation.observe_saving((time.perf_counter() - began) / count)
 
     def _advance(self, slices: list[Slice]) -> list[Delta | None]:
         """Computes the slices in one batch, then commits them one by one.

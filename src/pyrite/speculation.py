@@ -16,6 +16,7 @@ from pyrite.sequence import Sequence
 from pyrite.steptimes import StepTimes
 
 MOST_AGAIN = 8  # tokens that a request computes again beside guesses: more are computed without
+SAVING_GAIN = 0.1  # what one more observation weighs
 CERTAIN = 0.99  # the chance of a token that a grammar forces: the request may end before it
 logger = logging.getLogger("pyrite")
 
@@ -28,6 +29,7 @@ class Speculation:
         self.num_drafts = 0  # runs of guesses that were verified
         self.num_drafted = 0  # guesses in them
         self.accepted_at = [0] * MOST_GUESSES  # guesses that held, by their place in the run
+        self.saving_seconds: float | None = None  # of a state, before guesses; None: there is none
         self._guesser = guesser
         self._forced: dict[str, list[int]] = {}  # by request: what its grammar forces next
 
@@ -52,7 +54,9 @@ class Speculation:
         chances = [self._chances(guesser, *pair) for pair in drawing]
         if any(chances):
             num_rows = min(budget, sum(sequence.num_behind for _, sequence in running))
-            self._guess(guesser, drawing, self._counts(guesser, chances, num_rows))
+            num_again = min(num_rows - 1, sum(sequence.num_again for _, sequence in running))
+            counts = self._counts(guesser, chances, num_rows, num_again)
+            self._guess(guesser, drawing, counts)
 
     def _chances(
         self, guesser: Guesser, continuation: Continuation, sequence: Sequence
@@ -67,6 +71,11 @@ class Speculation:
             return chances
         self._forced[name] = forced
         return [CERTAIN] * len(forced)
+
+    def observe_saving(self, seconds: float) -> None:
+        """What copying one state took."""
+        before = seconds if self.saving_seconds is None else self.saving_seconds
+        self.saving_seconds = before + SAVING_GAIN * (seconds - before)
 
     def learn(self, request_id: str, num_drafts: int, num_accepted: int) -> None:
         """Of a request's drafts so many were verified, and so many of them held."""
@@ -83,10 +92,14 @@ class Speculation:
         if self._guesser is not None:
             self._guesser.forget(request_id)
 
-    def _counts(self, guesser: Guesser, chances: list[list[float]], num_rows: int) -> list[int]:
+    def _counts(
+        self, guesser: Guesser, chances: list[list[float]], num_rows: int, num_again: int
+    ) -> list[int]:
         most = sum(len(own) for own in chances)
         seconds = self.times.estimate(num_rows, most) + guesser.seconds(len(chances), most)
-        return worthwhile(chances, num_rows, seconds)
+        again = 0.0 if self.saving_seconds is None else float(seconds[-1] - seconds[0]) / most
+        saving = self.saving_seconds or 0.0
+        return worthwhile(chances, num_rows - num_again, seconds, saving=saving, again=again)
 
     def _guess(
         self, guesser: Guesser, drawing: list[tuple[Continuation, Sequence]], counts: list[int]

@@ -47,6 +47,43 @@ def test_guesses_beyond_what_was_estimated_are_left() -> None:
     assert worthwhile([[0.9] * 8], 1, np.ones(4)) == [3]
 
 
+def losses(own: list[float], count: int) -> float:
+    """Rows of a request that are computed again: the drawn token's and those of guesses that held,
+    where one of `count` fails."""
+    chain = [1.0, *own]
+    return sum((place + 1) * (chain[place] - chain[place + 1]) for place in range(count))
+
+
+@pytest.mark.parametrize("seed", range(30))
+def test_nor_where_states_go_back(seed: int) -> None:
+    """Of choices that take the likeliest guesses first, as the choice does."""
+    dice = random.Random(seed)
+    chances = [
+        sorted((dice.random() for _ in range(dice.randint(1, 4))), reverse=True)
+        for _ in range(dice.randint(1, 4))
+    ]
+    most, again, saving = sum(map(len, chances)), 0.1, dice.choice([0.01, 0.1])
+    seconds = np.cumsum([1.0, *[0.1] * most])
+    ranked = sorted(((p, -i) for i, own in enumerate(chances) for p in own), reverse=True)
+
+    def rate(total: int) -> float:
+        counts = tuple(sum(-owner == i for _, owner in ranked[:total]) for i in range(len(chances)))
+        redone = sum(losses(own, n) for own, n in zip(chances, counts, strict=True))
+        cost = seconds[total] + redone * again + sum(n > 0 for n in counts) * saving
+        return expected(chances, counts, len(chances)) / cost
+
+    chosen = sum(worthwhile(chances, len(chances), seconds, saving=saving, again=again))
+    best = max(range(most + 1), key=rate)
+    assert rate(chosen) == pytest.approx(rate(best), rel=LEAST_GAIN - 1)
+
+
+def test_a_state_that_takes_long_to_save_is_not_saved_for_little() -> None:
+    seconds = np.ones(4)
+    assert worthwhile([[0.6]], 1, seconds) == [1]
+    assert worthwhile([[0.6]], 1, seconds, saving=0.7) == [0]
+    assert worthwhile([[0.99] * 3], 1, seconds, saving=0.7) == [3]
+
+
 def told(lookup: Lookup, tokens: list[int]) -> None:
     lookup.accept(tokens)
 

@@ -99,10 +99,14 @@ class States:
         if entry.slot >= 0:
             self._free.append(self._drop(entry))
 
-    def run_copies(self, copy_state: Callable[[int, int], None]) -> None:
+    def run_copies(self, copy_state: Callable[[int, int], None]) -> int:
+        """How many there were."""
+        count = 0
         while self._copies:
             copy_state(*self._copies[0])
             self._copies.popleft()
+            count += 1
+        return count
 
     def check(self, tables: Iterable[PageTable], entries: Iterable[CachedPage]) -> None:
         """Asserts what holds between any two calls; `tables` are all that have pages, `entries` all

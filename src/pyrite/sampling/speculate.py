@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Protocol
 
 import numpy as np
@@ -128,24 +129,37 @@ def _bucket(length: int) -> int:
 
 
 def worthwhile(
-    chances: Sequence[Sequence[float]], num_rows: int, seconds: NDArray[np.float64]
+    chances: Sequence[Sequence[float]],
+    num_rows: int,
+    seconds: NDArray[np.float64],
+    *,
+    saving: float = 0.0,
+    again: float = 0.0,
 ) -> list[int]:
     """How many guesses of each request to verify: those with which a step yields most a second.
 
-    `num_rows` are computed anyway, each of use: a token of a prompt, or the row that a token is
-    drawn from. `seconds[i]` is what a step of `num_rows + i` rows takes; guesses beyond are left.
+    `num_rows` rows of use are computed anyway: tokens of prompts, and rows that tokens are drawn
+    from. `seconds[i]` is what a step with `i` rows more takes; guesses beyond are left. Where
+    states go back when a guess fails, a request that guesses takes `saving` seconds more, and each
+    of its rows that is computed again takes `again`.
     """
     ranked = sorted(
-        ((chance, -owner) for owner, own in enumerate(chances) for chance in own), reverse=True
+        (
+            (chance, -owner, place * (before - chance) * again + (place == 1) * saving)
+            for owner, own in enumerate(chances)
+            for place, (before, chance) in enumerate(pairwise((1.0, *own)), start=1)
+        ),
+        reverse=True,
     )[: len(seconds) - 1]
     times = seconds.tolist()
     best, speed = 0, LEAST_GAIN * num_rows / times[0]
-    expected = float(num_rows)
-    for count, (chance, _) in enumerate(ranked, start=1):
+    expected, more = float(num_rows), 0.0
+    for count, (chance, _, cost) in enumerate(ranked, start=1):
         expected += chance
-        if expected > speed * times[count]:
-            best, speed = count, expected / times[count]
+        more += cost
+        if expected > speed * (times[count] + more):
+            best, speed = count, expected / (times[count] + more)
     counts = [0] * len(chances)
-    for _, owner in ranked[:best]:
+    for _, owner, _ in ranked[:best]:
         counts[-owner] += 1
     return counts
