@@ -30,7 +30,9 @@ DEFAULT_CONTEXT = 8192  # tokens, unless asked for: what a model can do may be f
 FULL_REQUESTS = 4
 KV_SHARE = 0.5  # of the memory that the weights leave: what pages may take by default
 STATE_SHARE = 0.5  # of what the pages of one request leave of that: what states may take
-SLOTS = 64  # by default, if memory allows: for 32 requests at once, and as many checkpoints
+SLOTS = 64  # by default, if memory allows: for 32 requests at once, and as many checkpoints;
+MOST_SLOTS = 512  # up to so many where states are small:
+SMALL_BYTES = 64 << 20  # all of them together
 LEAST_SLOTS = 2  # by default: a request, and what it saves or a checkpoint
 
 
@@ -85,7 +87,7 @@ def find_room(
     if asked is not None:
         return Room(context, asked, slots, "as asked")
     if not page_bytes:
-        return Room(context, slots * least, slots, "the model has none")
+        return Room(context, -(-slots // 2) * least, slots, "the model has none")
     num_pages, reason = _default_pages(least, left)
     return Room(context, num_pages, slots, reason)
 
@@ -119,9 +121,11 @@ def _default_slots(plan: Plan, after: int | None) -> int:
     """`after`: bytes that the weights, LEAST_SLOTS and one request's pages leave."""
     if not plan.has_state:
         return 1
+    state_bytes = state_bytes_of(plan)
+    wanted = min(max(SLOTS, SMALL_BYTES // state_bytes), MOST_SLOTS)
     if after is None:
-        return SLOTS
-    return min(SLOTS, LEAST_SLOTS + int(after * STATE_SHARE) // state_bytes_of(plan))
+        return wanted
+    return min(wanted, LEAST_SLOTS + int(after * STATE_SHARE) // state_bytes)
 
 
 def _asked_slots(plan: Plan, settings: Settings) -> int | None:

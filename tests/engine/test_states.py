@@ -61,6 +61,13 @@ def test_a_conversation_goes_on_from_its_own_answer(length: int) -> None:
         prompt += result.token_ids + list(text(20, turn).encode())
 
 
+def test_namespaces_do_not_see_each_other() -> None:
+    on = engine()
+    one = request("a", text(100), max_tokens=5)
+    others = [replace(one, request_id=name, cache_namespace=name) for name in ("x", "y", "x")]
+    assert [cached(ask(on, each)) for each in [one, *others, one]] == [0, 0, 0, 96, 96]
+
+
 def test_a_beginning_that_was_seen_twice_is_found_the_third_time() -> None:
     on = engine()
     requests = [request(str(n), text(96) + text(40, seed=n), max_tokens=3) for n in range(4)]

@@ -14,9 +14,18 @@ from pyrite.errors import CapacityError, ParameterError
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.models.estimate import estimate_memory, kv_bytes_per_token
 from pyrite.models.registry import build_plan, open_model
-from pyrite.room import DEFAULT_CONTEXT, FULL_REQUESTS, LEAST_SLOTS, SLOTS, Room, find_room
+from pyrite.room import (
+    DEFAULT_CONTEXT,
+    FULL_REQUESTS,
+    LEAST_SLOTS,
+    MOST_SLOTS,
+    SLOTS,
+    Room,
+    find_room,
+)
 
 PLENTY = 1 << 40
+STATE_BYTES = 4_000_000
 
 
 @pytest.fixture(scope="module")
@@ -105,24 +114,31 @@ def test_what_does_not_fit_is_refused_with_both_numbers(machine: Machine) -> Non
 
 @pytest.fixture
 def recurrent(machine: Machine) -> Machine:
-    """The same plan with states of 40000 bytes."""
-    machine.plan = replace(machine.plan, states=(4000, 6000))
+    """The same plan with states of 4 million bytes."""
+    machine.plan = replace(machine.plan, states=(STATE_BYTES // 4 - 100, 100))
     return machine
+
+
+def test_small_states_have_more_slots(machine: Machine) -> None:
+    machine.plan = replace(machine.plan, states=(65536,))
+    assert machine.room().num_slots == 256
+    machine.plan = replace(machine.plan, states=(10,))
+    assert machine.room().num_slots == MOST_SLOTS
 
 
 def test_slots_by_default(recurrent: Machine) -> None:
     assert recurrent.room().num_slots == recurrent.room(None).num_slots == SLOTS
     assert recurrent.room(state_slots=5).num_slots == 5
-    least = recurrent.fixed + LEAST_SLOTS * 40000
+    least = recurrent.fixed + LEAST_SLOTS * STATE_BYTES
     pages = DEFAULT_CONTEXT // PAGE_TOKENS * recurrent.page_bytes
     assert recurrent.room(least + pages).num_slots == LEAST_SLOTS
-    assert recurrent.room(least + pages + 10 * 40000).num_slots == LEAST_SLOTS + 5
+    assert recurrent.room(least + pages + 10 * STATE_BYTES).num_slots == LEAST_SLOTS + 5
 
 
 def test_slots_that_do_not_fit(recurrent: Machine) -> None:
     available = recurrent.fixed + 100 * recurrent.page_bytes
     with pytest.raises(CapacityError, match="MiB for states"):
-        recurrent.room(available, context=320, state_slots=1 + available // 40000)
+        recurrent.room(available, context=320, state_slots=1 + available // STATE_BYTES)
 
 
 def test_slots_of_a_model_without_states(machine: Machine) -> None:
@@ -134,8 +150,9 @@ def test_slots_of_a_model_without_states(machine: Machine) -> None:
 def test_a_model_of_states_alone(recurrent: Machine) -> None:
     """Its pages cost nothing, and there are enough for every slot."""
     recurrent.plan = replace(recurrent.plan, key_heads=(), head_widths=(), value_widths=())
-    assert recurrent.room() == Room(DEFAULT_CONTEXT, SLOTS * DEFAULT_CONTEXT // PAGE_TOKENS, SLOTS)
-    short = recurrent.fixed + 20 * 40000
+    pages = SLOTS // 2 * DEFAULT_CONTEXT // PAGE_TOKENS
+    assert recurrent.room() == Room(DEFAULT_CONTEXT, pages, SLOTS)
+    short = recurrent.fixed + 20 * STATE_BYTES
     assert recurrent.room(short).context == DEFAULT_CONTEXT
     assert recurrent.room(short).num_slots == 2 + 18 // 2
     with pytest.raises(ParameterError, match="no keys and values"):

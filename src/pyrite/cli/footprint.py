@@ -14,7 +14,7 @@ from pyrite.graph.memory import least_columns
 from pyrite.graph.ops import Graph
 from pyrite.graph.plan import Plan
 from pyrite.kv.pages import PAGE_TOKENS
-from pyrite.models.estimate import FLOAT_BYTES
+from pyrite.models.estimate import FLOAT_BYTES, state_bytes_of
 from pyrite.models.registry import build_plan
 from pyrite.room import available_for, find_room
 
@@ -37,6 +37,8 @@ def describe_memory(checkpoint: Checkpoint, settings: Settings) -> dict[str, Any
         "context": room.context,
         "page_tokens": room.num_pages * PAGE_TOKENS,
         "pages": room.num_pages * page_bytes[settings.kv_type],
+        "state_bytes": state_bytes_of(plan),
+        "states": room.num_slots * state_bytes_of(plan),
         "separate_columns": separate_columns(plan),
     }
 
@@ -53,6 +55,7 @@ def memory_rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
     a_token = ", ".join(f"{kind} {size(n)}" for kind, n in found["key_value_bytes"].items())
     available = found["available"]
     left = "nobody tells how much is" if available is None else f"{size(available)} are"
+    states = f"{size(found['state_bytes'])} a request; {size(found['states'])} by default, likewise"
     return [
         ("weights", f"{size(found['weights'])}; packed, and shared: {size(found['packed'])}"),
         ("keys, values", f"a token: {a_token}"),
@@ -61,6 +64,7 @@ def memory_rows(found: Mapping[str, Any]) -> list[tuple[str, str]]:
             f"{size(found['pages'])} for {found['page_tokens']} tokens by default, filled as they "
             f"are used; {left} available",
         ),
+        *([("states", states)] if found["states"] else []),
         ("context", f"{found['context']} tokens of one request by default"),
         (
             "activations",
