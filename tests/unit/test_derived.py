@@ -41,6 +41,22 @@ def test_pieces():
     check(derived.rows_of(derived.transposed(tensor(values)), "r", 1, 2), values.T[1:3])
 
 
+def test_rows_of_each_matrix():
+    parts = np.stack([matrix(6, 4, seed) for seed in range(3)])
+    stack = tensor(parts)
+    check(derived.rows_of_each(stack, "r", 2, 3), parts[:, 2:5])
+    check(derived.rows_of_each(stack, "r", 1, 3, step=2), parts[:, 1::2])
+    check(
+        derived.rows_of_each(derived.transposed(stack), "r", 1, 2, 2), parts.swapaxes(1, 2)[:, 1::2]
+    )
+
+
+def test_all_values_as_a_vector():
+    values = matrix(3, 4)
+    check(derived.flattened(tensor(values)), values.reshape(-1))
+    check(derived.flattened(derived.stacked("s", [tensor(values)])), values.reshape(-1))
+
+
 def test_a_vector_is_picked_by_its_values():
     values = matrix(1, 6)[0]
     found = derived.picked_rows(tensor(values), [3, 1, 0, 2, 5, 4])

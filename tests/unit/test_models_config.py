@@ -14,28 +14,12 @@ from pyrite.formats.checkpoint import Tensor, open_checkpoint
 from pyrite.graph.rope import inverse_frequencies
 from pyrite.graph.values import Rope, RopeScaling
 from pyrite.models.registry import as_model, build_plan, open_model, read_config
+from variants import changed, hub
 
 
 @pytest.fixture(scope="module")
 def gguf(golden):
     return open_model(golden / "gguf_models" / "llama_q4_0.gguf")
-
-
-def hub(golden, case: str, **changes):
-    """The case's checkpoint with keys of its config.json changed; `...` takes one out."""
-    checkpoint = open_checkpoint(golden / "tiny" / case)
-    metadata = {**checkpoint.metadata, **changes}
-    kept = {key: value for key, value in metadata.items() if value is not ...}
-    return as_model(replace(checkpoint, metadata=kept))
-
-
-def changed(checkpoint, **changes):
-    """GGUF metadata with keys of the architecture changed: `__` stands for a dot."""
-    prefix = checkpoint.architecture
-    new = {f"{prefix}.{key.replace('__', '.')}": value for key, value in changes.items()}
-    metadata = {**checkpoint.metadata, **new}
-    kept = {key: value for key, value in metadata.items() if value is not ...}
-    return replace(checkpoint, metadata=kept)
 
 
 @pytest.mark.parametrize(

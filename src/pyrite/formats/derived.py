@@ -32,6 +32,17 @@ def reshaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
     return replace(tensor, shape=shape)
 
 
+def flattened(tensor: Tensor) -> Tensor:
+    """A vector of all values."""
+    require_items(tensor)
+    shape = (tensor.num_rows * tensor.shape[-1],)
+    if tensor.make is None:
+        return replace(tensor, shape=shape)
+    return replace(
+        tensor, shape=shape, make=lambda _, count: tensor.read(0, count * tensor.num_rows)
+    )
+
+
 def rows_of(tensor: Tensor, name: str, first: int, count: int) -> Tensor:
     """Some rows that follow one another: a view where the tensor is one."""
     shape = (count, tensor.shape[-1])
@@ -39,6 +50,29 @@ def rows_of(tensor: Tensor, name: str, first: int, count: int) -> Tensor:
         return Tensor(name, tensor.type, shape, tensor.read(first, count))
     make, recipe = tensor.make, f"{tensor.recipe} rows {first}"
     return Tensor(name, tensor.type, shape, tensor.data, lambda f, n: make(first + f, n), recipe)
+
+
+def rows_of_each(tensor: Tensor, name: str, first: int, count: int, step: int = 1) -> Tensor:
+    """Of each matrix of a stack `count` rows: `first`, and every `step`-th after it."""
+    stack, rows, columns = tensor.shape
+    span = (count - 1) * step + 1
+    assert 0 <= first < first + span <= rows, (tensor.name, tensor.shape, first, count, step)
+
+    def make(start: int, wanted: int) -> Bytes:
+        found = []
+        while wanted:
+            matrix, row = divmod(start, count)
+            taken = min(wanted, count - row)
+            begin = matrix * rows + first + row * step
+            data = tensor.read(begin, (taken - 1) * step + 1)
+            found.append(data.reshape((taken - 1) * step + 1, -1)[::step].reshape(-1))
+            start, wanted = start + taken, wanted - taken
+        whole: Bytes = _concatenated(found)
+        return whole
+
+    shape = (stack, count, columns)
+    recipe = f"{tensor.recipe} rows {first} of each by {step}"
+    return Tensor(name, tensor.type, shape, tensor.data, make, recipe)
 
 
 def picked_rows(tensor: Tensor, order: Sequence[int] | NDArray[np.int64]) -> Tensor:

@@ -14,6 +14,7 @@ from pyrite.formats import derived
 from pyrite.formats.checkpoint import Tensor
 
 LAYER = re.compile(r"blk\.(\d+)\.")
+BOTH = "gate and up"  # a name that no file has
 
 
 class Tensors:
@@ -68,6 +69,45 @@ class Tensors:
         for part, rows in parts:
             self.put(part, _cut(tensor, part, start, rows))
             start += rows
+
+    def halve(self, name: str, first: str, second: str) -> None:
+        """Of each matrix of a stack the first half of the rows, and the second."""
+        tensor = self.take(name)
+        if len(tensor.shape) != 3 or tensor.shape[1] % 2:
+            raise TensorError(f"{name} is {tensor.shape}: must be a stack of as many rows of each")
+        rows = tensor.shape[1] // 2
+        for part, start in ((first, 0), (second, rows)):
+            self.put(part, derived.rows_of_each(tensor, part, start, rows))
+
+    def split_fused(self) -> None:
+        """Query, key and value in one tensor, or gate and up in one, become tensors of their own.
+
+        How wide each is shows in the projection that follows.
+        """
+        for layer in self.layers():
+            for kind in ("weight", "bias"):
+                self._split_attention(layer, kind)
+            for kind in ("", "_shexp"):
+                self._split_feed_forward(layer + "ffn_{}" + kind + ".weight")
+            if (both := layer + "ffn_gate_up_exps.weight") in self:
+                self.halve(both, layer + "ffn_gate_exps.weight", layer + "ffn_up_exps.weight")
+
+    def _split_attention(self, layer: str, kind: str) -> None:
+        fused, output = self.get(f"{layer}attn_qkv.{kind}"), self.get(layer + "attn_output.weight")
+        if fused is None or output is None:
+            return
+        rows = output.shape[-1]
+        rest = max(0, fused.shape[0] - rows) // 2
+        parts = zip("qkv", (rows, rest, rest), strict=True)
+        self.split(fused.name, *((f"{layer}attn_{one}.{kind}", count) for one, count in parts))
+
+    def _split_feed_forward(self, name: str) -> None:
+        up, down = self.get(name.format("up")), self.get(name.format("down"))
+        gate = name.format("gate")
+        if up is None or down is None or gate in self or up.shape[0] != 2 * down.shape[-1]:
+            return
+        self.put(BOTH, self.take(up.name))
+        self.split(BOTH, (gate, down.shape[-1]), (up.name, down.shape[-1]))
 
     def layers(self) -> Iterator[str]:
         """`blk.0.`, `blk.1.`, ... of the layers that have tensors."""

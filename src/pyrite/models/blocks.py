@@ -24,9 +24,11 @@ def norm(graph: GraphBuilder, config: ModelConfig, x: View, name: str) -> View:
 
 
 def head_norm(graph: GraphBuilder, config: ModelConfig, x: View, name: str) -> View:
-    """Each head is normalised by itself, all with one weight; or the whole row is."""
-    group = config.head_width if config.head_norms == "head" else 0
-    return graph.norm(x, Norm(name + ".weight", config.norm_eps), group)
+    """As `config.head_norms` says. Heads with weights of their own are normalised as rows are."""
+    is_own = config.head_norms == "own"
+    kind = config.norm if is_own else "rms"
+    group = 0 if config.head_norms == "row" else config.head_width
+    return graph.norm(x, Norm(name + ".weight", config.norm_eps, kind, is_wide=is_own), group)
 
 
 def add(graph: GraphBuilder, config: ModelConfig, x: View, part: View) -> View:

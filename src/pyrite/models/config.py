@@ -29,6 +29,10 @@ MIN_THETA = 2.0
 MAX_THETA = 1e12
 
 
+# Queries and keys are normalised by head with one weight, by head each with its own, or by row.
+HeadNorms = Literal["", "head", "own", "row"]
+
+
 def check_heads(heads: int, key_heads: int) -> None:
     if heads % key_heads:
         raise FormatError(f"{heads} heads over {key_heads} key heads: must be a multiple")
@@ -101,7 +105,8 @@ class ModelConfig:
     query_bias: bool  # and key and value
     output_bias: bool  # of attention
     feed_forward_bias: bool
-    head_norms: Literal["", "head", "row"]  # queries and keys are normalised by head, or by row
+    head_norms: HeadNorms
+    feed_forward_norm: bool  # one stands before it; else it may read what attention reads
     kernel: int  # taps of a short convolution; 0: none
     experts: ExpertsConfig | None = None
     latent: LatentConfig | None = None
@@ -134,7 +139,7 @@ class Family:
     scales_embeddings: bool = False  # by sqrt(width)
     divides_logits: bool = False  # `logit_scale` is a divisor
     query_bias: bool = False  # always there
-    head_norms: Literal["", "head", "row"] = ""
+    head_norms: HeadNorms = ""  # "own": where the file has them
     wide_scale_layers: int = 0  # GGUF with so many layers: scale = (width / heads) ** -0.5
     attention_softcap: float = 0.0  # where the file does not say
     final_softcap: float = 0.0  # where the file does not say

@@ -9,17 +9,18 @@ keys: the GGUF specification; some that it lacks are ours: `rope.scaling.truncat
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
 from pyrite.errors import UnsupportedError
-from pyrite.formats.checkpoint import Checkpoint
+from pyrite.formats.checkpoint import Checkpoint, Tensor
 from pyrite.graph.ops import Routing
 from pyrite.models import config as limits
 from pyrite.models.config import (
     ExpertsConfig,
     Family,
+    HeadNorms,
     LatentConfig,
     LayerConfig,
     ModelConfig,
@@ -38,7 +39,9 @@ HARMLESS = frozenset(
         "attention.causal",
         "attention.head_count_kv",
         "expert_group_count",
+        "leading_dense_block_count",
         "pooling_type",
+        "use_parallel_residual",
     }
 )
 SHARES = {1: "softmax", 2: "sigmoid"}  # expert_gating_func
@@ -82,7 +85,8 @@ def read_gguf_config(
         query_bias=family.query_bias or "blk.0.attn_q.bias" in tensors,
         output_bias="blk.0.attn_output.bias" in tensors,
         feed_forward_bias="blk.0.ffn_up.bias" in tensors,
-        head_norms=family.head_norms,
+        head_norms=_head_norms(family, tensors),
+        feed_forward_norm="blk.0.ffn_norm.weight" in tensors,
         kernel=keys.integer("shortconv.l_cache", 0, limits.MAX_KERNEL, 0),
         experts=_experts(keys, checkpoint, family),
         latent=latent,
@@ -118,6 +122,11 @@ def _head_widths(
     head_width = keys.integer("attention.key_length", 1, limits.MAX_HEAD_WIDTH, default)
     value_width = keys.integer("attention.value_length", 1, limits.MAX_HEAD_WIDTH, head_width)
     return head_width, value_width
+
+
+def _head_norms(family: Family, tensors: Mapping[str, Tensor]) -> HeadNorms:
+    is_absent = family.head_norms == "own" and "blk.0.attn_q_norm.weight" not in tensors
+    return "" if is_absent else family.head_norms
 
 
 def _norm_eps(keys: Fields, family: Family) -> float:

@@ -71,16 +71,17 @@ DERIVED = re.compile(r".*\.rotary_emb\.inv_freq|.*\.(attn|attention|self_attn)\.
 HARMLESS = frozenset(
     (
         "_attn_implementation", "_attn_implementation_autoset", "_name_or_path", "architectures",
-        "attention_dropout", "auto_map", "begin_suppress_tokens", "bos_token_id",
-        "cache_implementation", "chunk_size_feed_forward", "decoder_start_token_id", "dtype",
-        "eos_token_id", "finetuning_task", "generation_config", "hidden_dropout", "id2label",
-        "initializer_range", "is_decoder", "is_llama_config", "label2id", "model_type",
-        "num_return_sequences", "output_attentions", "output_hidden_states",
-        "output_router_logits", "pad_token_id", "prefix", "pretraining_tp", "problem_type",
-        "return_dict", "router_aux_loss_coef", "router_jitter_noise", "sep_token_id",
-        "task_specific_params", "tf_legacy_loss", "tokenizer_class", "torch_dtype", "torchscript",
-        "transformers.js_config", "transformers_version", "unsloth_fixed", "unsloth_version",
-        "use_cache",
+        "attention_dropout", "attn_pdrop", "auto_map", "aux_loss_alpha", "begin_suppress_tokens",
+        "bos_token_id", "cache_implementation", "chunk_size_feed_forward", "decoder_start_token_id",
+        "dtype", "embd_pdrop", "eos_token_id", "ep_size", "finetuning_task", "generation_config",
+        "gradient_checkpointing", "hidden_dropout", "id2label", "initializer_range", "is_decoder",
+        "is_llama_config", "label2id", "model_type", "num_return_sequences", "output_attentions",
+        "output_hidden_states", "output_router_logits", "pad_token_id", "prefix", "pretraining_tp",
+        "problem_type", "resid_pdrop", "return_dict", "router_aux_loss_coef", "router_jitter_noise",
+        "sep_token_id", "seq_aux", "summary_activation", "summary_first_dropout",
+        "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params",
+        "tf_legacy_loss", "tokenizer_class", "torch_dtype", "torchscript", "transformers.js_config",
+        "transformers_version", "unsloth_fixed", "unsloth_version", "use_bfloat16", "use_cache",
     )
 )
 # fmt: on

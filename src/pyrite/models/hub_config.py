@@ -26,16 +26,17 @@ ACTIVATIONS: Mapping[str, Activation] = {
 }
 
 
-def decoder(folder: Folder, activation: Activation = "silu") -> None:
+def decoder(folder: Folder, norm: str = "rms", eps: float = 1e-6) -> None:
     sizes(folder)
     heads(folder)
-    norms(folder)
+    norms(folder, norm, eps)
     rope(folder)
-    require_activation(folder, activation)
+    require_activation(folder, "silu")
     head(folder)
 
 
-def sizes(folder: Folder) -> None:
+def sizes(folder: Folder, widening: int = 0) -> None:
+    """`widening`: how many times as wide as the stream the feed-forward is, where none is said."""
     keys = folder.keys
     if keys.group("text_config") is not None:
         raise UnsupportedError(
@@ -43,12 +44,13 @@ def sizes(folder: Folder) -> None:
             hint="take the text model alone",
         )
     folder.put("block_count", folder.num_layers)
-    folder.put("embedding_length", keys.integer("hidden_size", 1, limits.MAX_WIDTH))
+    width = keys.integer("hidden_size", 1, limits.MAX_WIDTH)
+    folder.put("embedding_length", width)
     length = keys.integer("max_position_embeddings", 1, limits.MAX_CONTEXT)
     folder.put("context_length", length)
     folder.put("vocab_size", keys.integer("vocab_size", 1, limits.MAX_VOCABULARY))
-    width = keys.integer("intermediate_size", 1, limits.MAX_WIDTH)
-    folder.put("feed_forward_length", width)
+    inner = keys.integer("intermediate_size", 1, limits.MAX_WIDTH, widening * width or MISSING)
+    folder.put("feed_forward_length", inner)
 
 
 def heads(folder: Folder) -> None:
@@ -63,8 +65,9 @@ def heads(folder: Folder) -> None:
     folder.put("attention.value_length", head_width)
 
 
-def norms(folder: Folder, kind: str = "rms") -> None:
-    eps = folder.keys.number("rms_norm_eps", 0.0, 1.0, 1e-6)
+def norms(folder: Folder, kind: str = "rms", eps: float = 1e-6) -> None:
+    """`eps`: where config.json does not say."""
+    eps = folder.keys.number("rms_norm_eps", 0.0, 1.0, eps)
     name = "layer_norm_rms_epsilon" if kind == "rms" else "layer_norm_epsilon"
     folder.put(f"attention.{name}", eps)
 
@@ -74,8 +77,9 @@ def require_activation(folder: Folder, wanted: Activation, key: str = "hidden_ac
     stated = folder.keys.text(key, "silu" if wanted == "silu" else wanted)
     if ACTIVATIONS.get(stated, stated) != wanted:
         names = [name for name, meant in ACTIVATIONS.items() if meant == wanted]
+        name = folder.keys.names.get(key, key)
         raise UnsupportedError(
-            f"{key} = {stated[:60]!r} is not executed in {folder.architecture}",
+            f"{name} = {stated[:60]!r} is not executed in {folder.architecture}",
             hint=f"those that are: {', '.join(names)}",
         )
 
@@ -142,6 +146,19 @@ def windows(folder: Folder, period: int = 0, *, late: bool = False, default: int
     width = keys.integer("sliding_window", 1, limits.MAX_CONTEXT, default or MISSING)
     folder.put("attention.sliding_window", width)
     folder.put("attention.sliding_window_pattern", list(narrow))
+
+
+def no_windows(folder: Folder) -> None:
+    """For models that have the keys and no windows. UnsupportedError where one is switched on."""
+    keys = folder.keys
+    is_used = keys.boolean("use_sliding_window", False)
+    if is_used or any(_listed(folder, (False,) * folder.num_layers)):
+        raise UnsupportedError(
+            f"use_sliding_window = {is_used}, or layer_types has windows: not"
+            f" executed in {folder.architecture}"
+        )
+    for key in ("sliding_window", "max_window_layers"):
+        keys.get(key)
 
 
 def _listed(folder: Folder, older: tuple[bool, ...]) -> tuple[bool, ...]:

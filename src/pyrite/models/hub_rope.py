@@ -27,11 +27,6 @@ def rope(
     """The thetas are those that config.json may leave out; `width`: columns of a head that may
     turn, all by default. With `local_theta` layers with a window turn by their own."""
     keys = folder.keys
-    head_width = width or folder.stated("attention.key_length")
-    turned = int(head_width * keys.number("partial_rotary_factor", 1e-3, 1.0, 1.0))
-    if turned % 2 or turned == 0:
-        raise FormatError(f"{turned} of {head_width} columns of a head turn: must be even")
-    folder.put("rope.dimension_count", turned)
     theta = keys.number("rope_theta", limits.MIN_THETA, limits.MAX_THETA, theta)
     newer, older = keys.group("rope_parameters"), keys.group("rope_scaling")
     if newer is not None and older is not None:
@@ -43,11 +38,24 @@ def rope(
     if newer is not None and (newer.get("full_attention") or newer.get("sliding_attention")):
         stated, local = newer.group("full_attention"), _local(newer, local)
         newer.refuse_unread("rope_parameters")
+    turned = _turned(keys, stated, width or folder.stated("attention.key_length"))
+    folder.put("rope.dimension_count", turned)
     folder.put("rope.freq_base", theta)
     if local_theta:
         folder.put("rope.freq_base_swa", local)
     if stated is not None:
         _state(folder, stated, theta, turned)
+
+
+def _turned(keys: Fields, stated: Fields | None, head_width: int) -> int:
+    """Columns of a head."""
+    share = keys.number("partial_rotary_factor", 1e-3, 1.0, 1.0)
+    if stated is not None:
+        share = stated.number("partial_rotary_factor", 1e-3, 1.0, share)
+    turned = int(head_width * share)
+    if turned % 2 or turned == 0:
+        raise FormatError(f"{turned} of {head_width} columns of a head turn: must be even")
+    return turned
 
 
 def _local(keys: Fields, theta: float) -> float:
@@ -64,9 +72,8 @@ def _local(keys: Fields, theta: float) -> float:
 def _state(folder: Folder, keys: Fields, theta: float, width: int) -> None:
     theta = keys.number("rope_theta", limits.MIN_THETA, limits.MAX_THETA, theta)
     folder.put("rope.freq_base", theta)
-    if keys.number("partial_rotary_factor", 1e-3, 1.0, 1.0) != 1.0:
-        raise UnsupportedError("partial_rotary_factor inside of rope_parameters")
     kind = keys.text("rope_type", keys.text("type", "default"))
+    kind = "longrope" if kind == "su" else kind  # its first name
     if kind not in SHOWN:
         raise UnsupportedError(
             f"rope type {kind[:60]!r} is not executed here",

@@ -35,26 +35,45 @@ Result = Literal["logits", "hidden"]
 # Modules of this package by the architecture's name in GGUF files, and by config.json's model_type.
 # Each has FAMILIES and HUBS with these names; one is imported when its model is opened.
 ARCHITECTURES = {
+    "command-r": "cohere",
     "gemma": "gemma",
     "gemma2": "gemma",
     "gemma3": "gemma",
+    "gpt2": "gpt2",
+    "granite": "granite",
+    "granitemoe": "granite",
     "llama": "llama",
+    "olmo2": "olmo",
+    "olmoe": "olmo",
+    "phi3": "phi",
     "qwen2": "qwen",
     "qwen2moe": "qwen",
     "qwen3": "qwen",
     "qwen3moe": "qwen",
+    "smollm3": "smollm3",
+    "stablelm": "stablelm",
 }
 MODEL_TYPES = {
+    "cohere": "cohere",
     "gemma": "gemma",
     "gemma2": "gemma",
     "gemma3_text": "gemma",
+    "gpt2": "gpt2",
+    "granite": "granite",
+    "granitemoe": "granite",
+    "granitemoeshared": "granite",
     "llama": "llama",
     "mistral": "llama",
     "mixtral": "llama",
+    "olmo2": "olmo",
+    "olmoe": "olmo",
+    "phi3": "phi",
     "qwen2": "qwen",
     "qwen2_moe": "qwen",
     "qwen3": "qwen",
     "qwen3_moe": "qwen",
+    "smollm3": "smollm3",
+    "stablelm": "stablelm",
 }
 
 
@@ -81,10 +100,10 @@ def as_gguf(checkpoint: Checkpoint) -> Checkpoint:
 def arranged(checkpoint: Checkpoint) -> Checkpoint:
     """Tensors as the architecture's layers read them: fused ones are split, and so on."""
     family = find_family(checkpoint.architecture)
-    if family.arrange is None:
-        return checkpoint
     tensors = Tensors(dict(checkpoint.tensors))
-    family.arrange(tensors)
+    tensors.split_fused()
+    if family.arrange is not None:
+        family.arrange(tensors)
     return replace(checkpoint, tensors=tensors.all)
 
 

@@ -1,0 +1,178 @@
+"""Families of models: what each translates, what is absent, and what it refuses by name."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from pyrite.errors import FormatError, TensorError, UnsupportedError
+from pyrite.formats import derived
+from pyrite.formats.checkpoint import Tensor, open_checkpoint
+from pyrite.models.registry import as_gguf, as_model, build_plan, read_config
+from variants import hub
+
+
+@pytest.mark.parametrize(
+    ("case", "changes", "text"),
+    [
+        ("olmoe", {"clip_qkv": 8.0}, "clip_qkv = 8.0"),
+        ("olmo2", {"sliding_window": 8}, "sliding_window = 8"),
+        ("gpt2", {"scale_attn_weights": False}, "scale_attn_weights = false"),
+        ("gpt2", {"scale_attn_by_inverse_layer_idx": True}, "scale_attn_by_inverse_layer_idx"),
+        ("gpt2", {"add_cross_attention": True}, "add_cross_attention"),
+        ("gpt2", {"activation_function": "relu"}, "activation_function = 'relu'"),
+        ("smollm3", {"use_sliding_window": True}, "use_sliding_window = True"),
+        ("smollm3", {"layer_types": ["sliding_attention"] * 4}, "layer_types"),
+        ("phi3", {"rope_scaling": {"type": "spiral"}}, "'spiral'"),
+        ("phi3", {"hidden_act": "gelu"}, "hidden_act = 'gelu'"),
+        ("cohere", {"layer_types": ["full_attention"] * 2}, "layer_types"),
+        ("granite", {"position_embedding_type": "nope"}, "position_embedding_type = 'nope'"),
+    ],
+)
+def test_other_mathematics_are_refused_by_name(golden, case, changes, text):
+    with pytest.raises(UnsupportedError) as caught:
+        build_plan(hub(golden, case, **changes))
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("case", "changes", "text"),
+    [
+        ("cohere", {"attention_bias": True}, "attention_bias = true, and tensor blk.0.attn_q.bias"),
+        ("cohere", {"logit_scale": 0}, "logit_scale = 0"),
+        ("granite", {"attention_multiplier": 0.0}, "attention_multiplier = 0.0"),
+        ("granite", {"logits_scaling": -3.0}, "logits_scaling = -3.0"),
+        ("gpt2", {"n_embd": ...}, "n_embd is missing"),
+        ("gpt2", {"n_layer": 10**6}, "n_layer = 1000000"),
+        ("smollm3", {"no_rope_layers": [1, 1, 1, 2]}, "no_rope_layers = 2"),
+        ("smollm3", {"no_rope_layers": [1]}, "a list of 4"),
+        ("stablelm", {"layer_norm_eps": "small"}, "layer_norm_eps = 'small'"),
+        ("stablelm", {"partial_rotary_factor": 0.03}, "0 of 16 columns"),
+        ("phi3", {"original_max_position_embeddings": 0}, "original_max_position_embeddings = 0"),
+        ("phi3", {"interpolate_factor": 2}, "interpolate_factor = 2"),
+    ],
+)
+def test_bad_values_are_named(golden, case, changes, text):
+    with pytest.raises(FormatError) as caught:
+        build_plan(hub(golden, case, **changes))
+    assert text in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("case", "changes"),
+    [
+        ("phi3", {"rope_scaling": ..., "embd_pdrop": 0.1}),
+        ("phi3_longrope", {"original_max_position_embeddings": 24}),
+        ("cohere", {"logit_scale": 0.25, "use_qk_norm": ..., "tie_word_embeddings": ...}),
+        ("gpt2", {"n_inner": 256, "n_ctx": ..., "summary_type": "cls_index"}),
+        ("gpt2", {"reorder_and_upcast_attn": True, "scale_attn_weights": True}),
+        ("smollm3", {"no_rope_layers": None}),
+        ("smollm3", {"no_rope_layers": ..., "sliding_window": 64}),
+        (
+            "stablelm",
+            {"partial_rotary_factor": ..., "rope_parameters": {"partial_rotary_factor": 0.5}},
+        ),
+        ("granite", {"residual_multiplier": 0.55, "mlp_bias": ...}),
+    ],
+)
+def test_keys_that_say_the_same(golden, case, changes):
+    assert read_config(hub(golden, case, **changes)) == read_config(hub(golden, case))
+
+
+def test_longrope_takes_the_factors_of_the_context_that_it_is_loaded_for(golden):
+    model = hub(golden, "phi3_longrope")
+    short, long = (read_config(model, length).layers[0].rope for length in (24, 25))
+    assert short.scaling.factors == pytest.approx([1.0, 1.05, 1.1, 1.3, 1.5, 1.8])
+    assert long.scaling.factors == pytest.approx([1.1, 1.6, 2.4, 3.5, 5.0, 7.5])
+    assert short.scaling.attention_factor == long.scaling.attention_factor > 1
+    older = hub(golden, "phi3_longrope", rope_scaling={**_longrope(model), "type": "su"})
+    assert read_config(older) == read_config(model)
+
+
+def _longrope(model):
+    return model.config["rope_scaling"]
+
+
+def test_layers_without_positions_may_lie_otherwise(golden):
+    model = hub(golden, "smollm3", no_rope_layers=[0, 1, 1, 1])
+    assert [layer.rope is None for layer in read_config(model).layers] == [
+        True,
+        False,
+        False,
+        False,
+    ]
+
+
+@pytest.mark.parametrize("case", ["phi3", "gpt2"])
+def test_files_hold_query_key_and_value_in_one(golden, case):
+    checkpoint = as_gguf(open_checkpoint(golden / "tiny" / case))
+    assert checkpoint.tensors["blk.0.attn_qkv.weight"].shape == (192, 64)
+    model = as_model(open_checkpoint(golden / "tiny" / case))
+    parts = [model.tensors[f"blk.0.attn_{part}.weight"].read() for part in "qkv"]
+    whole = checkpoint.tensors["blk.0.attn_qkv.weight"].read()
+    np.testing.assert_array_equal(np.concatenate(parts), whole)
+
+
+@pytest.mark.parametrize("rows", [60, 64, 65, 193])
+def test_query_key_and_value_that_do_not_fit_the_output(golden, rows):
+    checkpoint = open_checkpoint(golden / "tiny" / "phi3")
+    name = "model.layers.0.self_attn.qkv_proj.weight"
+    wrong = derived.held(name, np.zeros((rows, 64), np.float32))
+    with pytest.raises(TensorError, match=r"attn_qkv\.weight has|attn_k"):
+        build_plan(as_model(replace(checkpoint, tensors={**checkpoint.tensors, name: wrong})))
+
+
+@pytest.mark.parametrize("shape", [(12, 64), (6, 127, 64), (768, 64)])
+def test_gate_and_up_of_experts_that_are_no_halves(golden, shape):
+    checkpoint = open_checkpoint(golden / "tiny" / "granitemoe")
+    name = "model.layers.1.block_sparse_moe.input_linear.weight"
+    wrong = Tensor(name, "F32", shape, np.zeros(4 * int(np.prod(shape)), np.uint8))
+    with pytest.raises(TensorError, match=r"blk\.1\.ffn_gate_up_exps\.weight is"):
+        as_model(replace(checkpoint, tensors={**checkpoint.tensors, name: wrong}))
+
+
+def test_gate_and_up_in_one_of_any_family_with_experts(golden):
+    """As newer converters may leave them."""
+    apart = as_gguf(open_checkpoint(golden / "tiny" / "olmoe"))
+    tensors = dict(apart.tensors)
+    for layer in ("blk.0.", "blk.1."):
+        gate, up = (tensors.pop(f"{layer}ffn_{part}_exps.weight") for part in ("gate", "up"))
+        both = [one.read().reshape(8, -1) for one in (gate, up)]
+        data = np.concatenate(both, axis=1).reshape(-1)
+        name = layer + "ffn_gate_up_exps.weight"
+        tensors[name] = Tensor(name, gate.type, (8, 128, 64), data)
+    fused = as_model(replace(apart, format="gguf", tensors=tensors))
+    for name, tensor in apart.tensors.items():
+        np.testing.assert_array_equal(fused.tensors[name].read(), tensor.read())
+
+
+def test_blocks_side_by_side_have_one_norm(golden):
+    with pytest.raises(TensorError, match=r"ffn_norm\.weight .*use_parallel_residual is true"):
+        hub(golden, "stablelm", use_parallel_residual=True)
+    checkpoint = open_checkpoint(golden / "tiny" / "stablelm")
+    kept = {n: t for n, t in checkpoint.tensors.items() if "post_attention" not in n}
+    metadata = {**checkpoint.metadata, "use_parallel_residual": True}
+    model = as_model(replace(checkpoint, tensors=kept, metadata=metadata))
+    assert not read_config(model).feed_forward_norm
+    build_plan(model)
+
+
+@pytest.mark.parametrize("case", ["cohere", "stablelm"])
+def test_norms_of_queries_and_keys_where_they_are_there(golden, case):
+    checkpoint = open_checkpoint(golden / "tiny" / case)
+    added = {}
+    for layer in range(2):
+        for part, heads in (("q", 4), ("k", 2)):
+            prefix = f"model.layers.{layer}.self_attn.{part}"
+            whole = derived.held(f"{prefix}_norm.weight", np.ones((heads, 16), np.float32))
+            rows = [
+                derived.held(f"{prefix}_layernorm.norms.{head}.weight", np.ones(16, np.float32))
+                for head in range(heads)
+            ]
+            added |= {one.name: one for one in ([whole] if case == "cohere" else rows)}
+    model = as_model(replace(checkpoint, tensors={**checkpoint.tensors, **added}))
+    assert model.tensors["blk.1.attn_q_norm.weight"].shape == (64,)
+    assert read_config(model).head_norms == "own"
+    build_plan(model)
