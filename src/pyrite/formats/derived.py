@@ -83,8 +83,12 @@ def picked_rows(tensor: Tensor, order: Sequence[int] | NDArray[np.int64]) -> Ten
     rows = np.asarray(order, np.int64)
 
     def make(first: int, count: int) -> Bytes:
-        whole = tensor.read().reshape(tensor.num_rows, -1)
-        return whole[rows[first : first + count]].reshape(-1)
+        wanted = rows[first : first + count]
+        if not count:
+            return tensor.read(0, 0)
+        low, high = int(wanted.min()), int(wanted.max()) + 1
+        found = tensor.read(low, high - low).reshape(high - low, -1)
+        return found[wanted - low].reshape(-1)
 
     shape = (len(rows), tensor.shape[-1])
     return Tensor(tensor.name, tensor.type, shape, tensor.data, make, f"{tensor.recipe} picked")

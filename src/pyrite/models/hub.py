@@ -19,6 +19,7 @@ from typing import Any
 from pyrite.errors import FormatError, TensorError
 from pyrite.formats import derived
 from pyrite.formats.checkpoint import Checkpoint, Tensor
+from pyrite.formats.prequantized import read_quantized
 from pyrite.models import config as limits
 from pyrite.models.arrange import Tensors
 from pyrite.models.fields import Fields
@@ -94,7 +95,10 @@ class Folder:
         self.keys = Fields({**hub.defaults, **checkpoint.metadata}, names=hub.aliases)
         self.architecture = hub.architecture
         self.metadata: dict[str, Any] = {"general.architecture": hub.architecture}
-        self.tensors = Tensors(_renamed(checkpoint.tensors, hub))
+        whole = read_quantized(checkpoint.tensors, checkpoint.metadata)
+        for key in ("quantization_config", "compression_config"):
+            self.keys.get(key)
+        self.tensors = Tensors(_renamed(whole, hub))
         self.num_layers = self.keys.integer("num_hidden_layers", 1, limits.MAX_LAYERS)
 
     def put(self, key: str, value: Any) -> None:
