@@ -16,6 +16,8 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
+
 from pyrite.errors import FormatError, TensorError
 from pyrite.formats import derived
 from pyrite.formats.checkpoint import Checkpoint, Tensor
@@ -102,6 +104,8 @@ class Folder:
         self.num_layers = self.keys.integer("num_hidden_layers", 1, limits.MAX_LAYERS)
 
     def put(self, key: str, value: Any) -> None:
+        """Fractions as GGUF keeps them: in 32 bits."""
+        value = float(np.float32(value)) if isinstance(value, float) else value
         self.metadata[f"{self.architecture}.{key}"] = value
 
     def stated(self, key: str) -> Any:
