@@ -47,14 +47,15 @@ Executor::Executor(const std::string& isa, const Sizes& sizes, Team::Places plac
     : program_(find_kernels(isa), checked(sizes), checked(std::move(places), sizes)),
       slot_runs_(size_t(sizes.num_slots)) {}
 
-int Executor::add_matrix(const std::string& type, int rows, int columns, Bytes data) {
-  require(rows > 0 && columns > 0, "a matrix is empty");
-  const size_t panels = size_t(rows + kPanelRows - 1) / kPanelRows;
+int Executor::add_matrix(const std::string& type, int count, int rows, int columns, Bytes data) {
+  require(count > 0 && rows > 0 && columns > 0, "a matrix is empty");
+  const size_t panels = size_t(count) * (size_t(rows + kPanelRows - 1) / kPanelRows);
   PackedMatrix matrix = {weight_type(type), rows, columns, 0, data.data()};
   matrix.panel_bytes = packed_panel_bytes(matrix.type, columns);
   require(data.shape(0) >= panels * matrix.panel_bytes, "packed data is too short");
   require(reinterpret_cast<uintptr_t>(data.data()) % 64 == 0, "packed data is not aligned");
   matrices_.push_back(program_.add_matrix(matrix));
+  stack_sizes_.push_back(count);
   kept_.push_back(nb::cast(data));
   return int(matrices_.size()) - 1;
 }

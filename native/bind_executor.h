@@ -39,6 +39,14 @@ inline void require(bool holds, const char* what) {
   if (!holds) throw nb::value_error(what);
 }
 
+using WeightOf = std::pair<int, int>;                 // matrix, bias (-1: none)
+
+// A Routing whose bias is a vector's index.
+struct RoutingOf {
+  Routing routing;
+  std::optional<int> bias;
+};
+
 // Of attention's heads.
 inline HeadShape shape_of(int key_width, int value_width) {
   constexpr int kMost = 1 << 16;
@@ -58,7 +66,7 @@ class Executor {
   Executor(const std::string& isa, const Sizes& sizes, Team::Places places);
 
   // Each returns its index.
-  int add_matrix(const std::string& type, int rows, int columns, Bytes data);
+  int add_matrix(const std::string& type, int count, int rows, int columns, Bytes data);
   int add_vector(Vector data);
   int add_rope(Doubles frequencies, double factor, bool pairs);
 
@@ -91,6 +99,11 @@ class Executor {
                   const std::vector<std::pair<int, int>>& weights, NormOf norm,
                   Activation activation, std::optional<Columns> residual, float softcap,
                   int planes);
+  void add_head_linear(const std::string& label, Rows rows, Columns in, Columns out, int weight,
+                       int heads, int carried, int planes);
+  void add_experts(const std::string& label, Rows rows, Columns in, Columns scores, Columns out,
+                   const RoutingOf& routing, std::optional<WeightOf> gate, WeightOf up,
+                   WeightOf down, Activation activation, int planes);
   void add_attention(const std::string& label, Columns query, Columns key, Columns value,
                      Columns out, int key_heads, int key_width, int value_width, size_t layer_offset,
                      float scale, int window, float softcap, std::optional<int> sinks,
@@ -125,6 +138,9 @@ class Executor {
 
   const PackedMatrix* matrix_of(int index) const;
   const PackedMatrix* table_of(int table, Columns out) const;
+  MatrixStack stack_of(int index, int count) const;
+  ExpertProduct product_of(WeightOf weight, int experts, int rows, int columns) const;
+  Routing routing_of(const RoutingOf& routing, int experts) const;
   const float* vector_of(int index, int width) const;
   const float* optional_vector_of(int index, int width) const;
   const RopeTable* rope_of(int index, int head_width) const;
@@ -142,7 +158,8 @@ class Executor {
   void check_slots(const Batch& batch, size_t num_slots);
 
   Program program_;
-  std::vector<const PackedMatrix*> matrices_;
+  std::vector<const PackedMatrix*> matrices_;  // the first of a stack
+  std::vector<int> stack_sizes_;               // 1: a matrix
   std::vector<std::span<const float>> vectors_;
   std::vector<RopeTable*> ropes_;
   std::vector<nb::object> kept_;

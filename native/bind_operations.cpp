@@ -9,6 +9,7 @@ namespace pyrite {
 
 const PackedMatrix* Executor::matrix_of(int index) const {
   require(index >= 0 && size_t(index) < matrices_.size(), "no such matrix");
+  require(stack_sizes_[size_t(index)] == 1, "a stack stands where a matrix is meant");
   return matrices_[size_t(index)];
 }
 

@@ -61,6 +61,17 @@ void bind_program(nb::module_ module) {
   module.def(
       "populate", [](Bytes data) { populate(data.data(), data.shape(0)); }, "data"_a);
 
+  nb::class_<RoutingOf>(module, "Routing")
+      .def(
+          "__init__",
+          [](RoutingOf* self, int num_used, bool by_sigmoid, std::optional<int> bias,
+             bool is_normalized, float eps, float scale, int groups, int used_groups, bool by_two) {
+            Routing routing = {0,   num_used, by_sigmoid, nullptr,     is_normalized,
+                               eps, scale,    groups,     used_groups, by_two};
+            new (self) RoutingOf{routing, bias};
+          },
+          nb::kw_only(), "num_used"_a, "by_sigmoid"_a, "bias"_a.none(), "is_normalized"_a, "eps"_a,
+          "scale"_a, "groups"_a, "used_groups"_a, "by_two"_a);
   nb::class_<Executor>(module, "Program")
       .def(
           "__init__",
@@ -74,7 +85,7 @@ void bind_program(nb::module_ module) {
           nb::kw_only(), "isa"_a, "num_threads"_a, "max_tokens"_a, "arena_columns"_a, "result_width"_a,
           "num_pages"_a, "page_bytes"_a, "num_slots"_a = 0, "state_floats"_a = 0,
           "places"_a = Team::Places())
-      .def("add_matrix", &Executor::add_matrix, "type"_a, "rows"_a, "columns"_a, "data"_a)
+      .def("add_matrix", &Executor::add_matrix, "type"_a, "count"_a, "rows"_a, "columns"_a, "data"_a)
       .def("add_vector", &Executor::add_vector, "data"_a)
       .def("add_rope", &Executor::add_rope, "frequencies"_a, "factor"_a, "pairs"_a)
       .def("add_embed", &Executor::add_embed, "label"_a, nb::kw_only(), "table"_a, "scale"_a, "out"_a)
@@ -109,6 +120,11 @@ void bind_program(nb::module_ module) {
       .def("add_select", &Executor::add_select, "label"_a, nb::kw_only(), "input"_a, "out"_a)
       .def("add_linear", &Executor::add_linear, "label"_a, nb::kw_only(), "rows"_a, "input"_a, "out"_a,
            "weights"_a, "norm"_a.none(), "activation"_a, "residual"_a.none(), "softcap"_a, "planes"_a)
+      .def("add_head_linear", &Executor::add_head_linear, "label"_a, nb::kw_only(), "rows"_a,
+           "input"_a, "out"_a, "weight"_a, "heads"_a, "carried"_a, "planes"_a)
+      .def("add_experts", &Executor::add_experts, "label"_a, nb::kw_only(), "rows"_a, "input"_a,
+           "scores"_a, "out"_a, "routing"_a, "gate"_a.none(), "up"_a, "down"_a, "activation"_a,
+           "planes"_a)
       .def("add_attention", &Executor::add_attention, "label"_a, nb::kw_only(), "query"_a, "key"_a,
            "value"_a, "out"_a, "key_heads"_a, "key_width"_a, "value_width"_a, "layer_offset"_a, "scale"_a,
            "window"_a, "softcap"_a, "sinks"_a.none(), "query_norm"_a.none(), "key_norm"_a.none(),

@@ -17,7 +17,13 @@ ROWS = (1, 2, 3, 65)  # prepared by each member; by one for all; more than a til
 
 
 def prepare(
-    model: Model, *, tokens: int = 256, threads: int = 2, backend=None, kv_type: str = "f16"
+    model: Model,
+    *,
+    tokens: int = 320,
+    threads: int = 2,
+    backend=None,
+    precision: str = "default",
+    kv_type: str = "f16",
 ):
     return (backend or CpuBackend()).prepare(
         model.plan,
@@ -25,7 +31,7 @@ def prepare(
         num_pages=num_pages(tokens),
         max_tokens=tokens,
         num_threads=threads,
-        precision="default",
+        precision=precision,
         kv_type=kv_type,
     )
 

@@ -11,8 +11,6 @@ constexpr int kChunksPerMember = 6;
 constexpr int kFewRows = 16;  // with more, a product no longer waits for memory
 constexpr int kChunksOfFewRows = 24;  // of a member: memory is shared unevenly, and a wait is lost
 
-int divide_up(int value, int by) { return (value + by - 1) / by; }
-
 // How the product is cut for a number of rows. Panels are outermost, so that members that take
 // adjacent chunks share the weights.
 struct Cut {
@@ -26,15 +24,14 @@ struct Cut {
 };
 
 Cut cut(const LinearOp& op, int num_rows, int num_members) {
-  const int rows = divide_up(num_rows, divide_up(num_rows, kTileRows));
-  const int row_chunks = divide_up(num_rows, rows);
+  const Tiles tiles(num_rows);
   int panels = 0;
   for (const Segment& segment : op.segments) panels += segment.num_panels();
   const size_t panel_bytes = std::max<size_t>(1, op.segments.front().matrix->panel_bytes);
   const int smallest = std::max(1, int(kSmallestChunkBytes / panel_bytes / size_t(num_rows)));
   const int chunks = num_rows <= kFewRows ? kChunksOfFewRows : kChunksPerMember;
-  const int fair = divide_up(panels * row_chunks, num_members * chunks);
-  return {rows, row_chunks, std::max(smallest, fair)};
+  const int fair = divide_up(panels * tiles.count, num_members * chunks);
+  return {tiles.rows, tiles.count, std::max(smallest, fair)};
 }
 
 void prepare(const Preparation& preparation, const Step& step, Member& member, int row,

@@ -8,13 +8,11 @@
 
 #include "program/row_ops.h"
 #include "program/step.h"
+#include "program/tiles.h"
 
 namespace pyrite {
 
 constexpr int kPrivateRows = 2;   // up to so many rows each member prepares its own
-constexpr int kTileRows = 64;     // rows of a chunk at most
-constexpr int kTilePanels = 8;    // panels that are multiplied before the tile is finished
-constexpr size_t kTileStride = kTilePanels * kPanelRows;
 
 // One weight matrix of a Linear; with an activation `pair` holds the matching "up" matrix.
 struct Segment {

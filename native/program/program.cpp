@@ -20,35 +20,61 @@ size_t line_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 struct Need {
   int row = 0;
   size_t attention = 0;
-  size_t row_bytes = 0;
+  size_t prepared = 0;  // bytes that members share
+  size_t prepared_alone = 0;  // of each
+  MixtureSizes mixture = {};
   int tile_rows = 32;
   int partial_floats = 1;  // of a row and span
   std::vector<TileCut> cuts = {};
 };
 
-void need_of(const LinearOp& op, const KernelTable&, Need& need) {
+// What one operation needs of it, by a program of so many tokens a step.
+struct Asked {
+  const KernelTable& kernels;
+  int max_tokens;
+};
+
+void need_of(const LinearOp& op, const Asked& asked, Need& need) {
+  const size_t row_bytes = op.preparation.row_bytes;
   need.row = std::max(need.row, op.preparation.in.width);
-  need.row_bytes = std::max(need.row_bytes, op.preparation.row_bytes);
+  need.prepared = std::max(need.prepared, row_bytes * size_t(asked.max_tokens));
+  need.prepared_alone = std::max(need.prepared_alone, row_bytes * kPrivateRows);
 }
 
-void need_of(const NormOp& op, const KernelTable&, Need& need) {
+void need_of(const HeadLinearOp& op, const Asked&, Need& need) {
+  need.prepared_alone = std::max(need.prepared_alone, op.row_bytes * kTileRows);
+}
+
+void need_of(const RouteOp& op, const Asked& asked, Need& need) {
+  const ExpertsOp& experts = op.experts;
+  const MixtureSizes sizes = mixture_sizes(experts, asked.max_tokens);
+  need.row = std::max(need.row, int(routing_floats(experts.routing)));
+  need.prepared = std::max({need.prepared, experts.row_bytes * size_t(asked.max_tokens),
+                            experts.inner_row_bytes * sizes.pairs});
+  need.prepared_alone = std::max(need.prepared_alone, experts.row_bytes * kTileRows);
+  need.mixture.pairs = std::max(need.mixture.pairs, sizes.pairs);
+  need.mixture.experts = std::max(need.mixture.experts, sizes.experts);
+  need.mixture.inner = std::max(need.mixture.inner, sizes.inner);
+}
+
+void need_of(const NormOp& op, const Asked&, Need& need) {
   need.row = std::max(need.row, op.in.width);
 }
 
-void need_of(const AttendOp& op, const KernelTable& kernels, Need& need) {
-  need.attention = std::max(need.attention, attention_floats(kernels.attention, op.attention));
+void need_of(const AttendOp& op, const Asked& asked, Need& need) {
+  need.attention = std::max(need.attention, attention_floats(asked.kernels.attention, op.attention));
   need.tile_rows = std::min(need.tile_rows, tile_rows(op.attention.group()));
   need.partial_floats = std::max(need.partial_floats, partial_floats(op.attention));
   add_cut(need.cuts, op.attention.window, op.attention.key_heads);
 }
 
 template <class Other>
-void need_of(const Other&, const KernelTable&, Need&) {}
+void need_of(const Other&, const Asked&, Need&) {}
 
-Need need_of(const std::vector<Op>& ops, const KernelTable& kernels) {
+Need need_of(const std::vector<Op>& ops, const Asked& asked) {
   Need need;
   for (const Op& op : ops) {
-    std::visit([&](const auto& held) { need_of(held, kernels, need); }, op);
+    std::visit([&](const auto& held) { need_of(held, asked, need); }, op);
   }
   return need;
 }
@@ -89,20 +115,22 @@ Slice Program::slice(int start, int width) const {
 }
 
 void Program::allocate_members() {
-  const Need need = need_of(ops_, kernels_);
+  const Need need = need_of(ops_, {kernels_, sizes_.max_tokens});
   const size_t row = line_up(sizeof(float) * size_t(need.row));
   const size_t tile = sizeof(float) * 2 * kTileRows * kTileStride;
   const size_t attention = line_up(sizeof(float) * need.attention);
   members_.resize(size_t(sizes_.num_threads));
   for (Member& member : members_) {
-    member.region = Region(row + tile + attention + kPrivateRows * need.row_bytes);
+    member.region = Region(row + tile + attention + need.prepared_alone);
     uint8_t* data = member.region.data();
     member.row = reinterpret_cast<float*>(data);
     member.tile = reinterpret_cast<float*>(data + row);
     member.attention = reinterpret_cast<float*>(data + row + tile);
     member.activations = data + row + tile + attention;
   }
-  activations_ = Region(need.row_bytes * size_t(sizes_.max_tokens));
+  activations_ = Region(need.prepared);
+  mixture_.reserve(need.mixture);
+  step_.mixture = &mixture_;
   partials_ = Region(kPartialBytes);
   step_.partials = partials_.floats();
   step_.max_partials = int(kPartialBytes / sizeof(float) / size_t(need.partial_floats));

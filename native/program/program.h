@@ -11,6 +11,8 @@
 
 #include "program/attention.h"
 #include "program/elements.h"
+#include "program/experts.h"
+#include "program/head_linear.h"
 #include "program/linear.h"
 #include "program/row_ops.h"
 #include "program/team.h"
@@ -18,7 +20,8 @@
 namespace pyrite {
 
 using Op = std::variant<EmbedOp, NormOp, RotateOp, ConcatOp, HeadDotOp, SelectOp, ElementOp,
-                        PrepareOp, LinearOp, StoreOp, AttendOp, JoinOp>;
+                        PrepareOp, LinearOp, HeadLinearOp, RouteOp, GroupOp, InnerOp,
+                        PrepareInnerOp, OuterOp, StoreOp, AttendOp, JoinOp>;
 
 struct Sizes {
   int num_threads;
@@ -84,6 +87,7 @@ class Program {
   std::vector<Member> members_;
   size_t arena_stride_;
   Region arena_, logits_, pages_, states_, activations_, partials_;
+  Mixture mixture_;
   std::vector<uint8_t> finite_;
   Step step_;
   std::unique_ptr<Team> team_;  // last: its threads use everything above

@@ -11,6 +11,8 @@
 
 namespace pyrite {
 
+struct Mixture;
+
 enum class Rows : uint8_t { kTokens, kOutputs };
 
 // One step's work, flat; the fields are those of `pyrite.backends.base.Batch`, checked.
@@ -64,8 +66,8 @@ struct Slice {
   explicit operator bool() const { return data != nullptr; }
 };
 
-// A member's own scratch. `activations` holds the rows of operation `prepared_by` in
-// step `prepared_in`.
+// A member's own scratch. `activations` holds the rows of operation `prepared_by` in step
+// `prepared_in`: of a mixture, those of the pairs from `prepared_pair` on.
 struct Member {
   Region region;
   float* row = nullptr;         // one row of the widest input
@@ -74,6 +76,7 @@ struct Member {
   uint8_t* activations = nullptr;
   const void* prepared_by = nullptr;
   uint32_t prepared_in = 0;
+  int prepared_pair = 0;
 };
 
 // Adds a cut unless it is there.
@@ -92,6 +95,7 @@ struct Step {
   float* states = nullptr;
   size_t state_floats = 0;         // of a slot
   uint8_t* activations = nullptr;  // prepared rows of the running Linear, shared
+  Mixture* mixture = nullptr;      // that runs
   uint8_t* finite = nullptr;       // (outputs,) set to 0 for a row of logits with NaN or infinity
 
   // Of the step that runs, filled by lay_out.

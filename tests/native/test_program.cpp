@@ -15,6 +15,7 @@ using namespace pyrite;
 
 constexpr int kWidth = 64;
 constexpr int kHeads = 4, kKeyHeads = 2, kHeadWidth = 24;
+constexpr int kExperts = 5, kUsed = 2, kFeedForward = 40;
 constexpr int kVocabulary = 70;  // not a whole number of panels
 constexpr int kTokens = 90;      // more than a tile of rows, and three pages
 constexpr int kPages = 8;
@@ -22,15 +23,20 @@ constexpr int kPages = 8;
 class Weights {
  public:
   // A packed F32 matrix of small pseudo-random values.
-  PackedMatrix matrix(int rows, int columns) {
+  PackedMatrix matrix(int rows, int columns) { return stack(1, rows, columns).first; }
+
+  MatrixStack stack(int count, int rows, int columns) {
     std::vector<float> values(size_t(rows) * size_t(columns));
-    for (float& value : values) value = next();
     const int panels = (rows + kPanelRows - 1) / kPanelRows;
     const size_t panel_bytes = packed_panel_bytes(WeightType::F32, columns);
-    regions_.emplace_back(panel_bytes * size_t(panels));
-    pack_panels(WeightType::F32, rows, columns, reinterpret_cast<const uint8_t*>(values.data()), 0,
-                panels, regions_.back().data());
-    return {WeightType::F32, rows, columns, panel_bytes, regions_.back().data()};
+    const size_t matrix_bytes = panel_bytes * size_t(panels);
+    regions_.emplace_back(matrix_bytes * size_t(count));
+    for (int i = 0; i < count; ++i) {
+      for (float& value : values) value = next();
+      pack_panels(WeightType::F32, rows, columns, reinterpret_cast<const uint8_t*>(values.data()),
+                  0, panels, regions_.back().data() + size_t(i) * matrix_bytes);
+    }
+    return {{WeightType::F32, rows, columns, panel_bytes, regions_.back().data()}, count};
   }
 
  private:
@@ -63,6 +69,34 @@ LinearOp linear(Program& program, Slice in, Slice out, std::vector<const PackedM
 void add_linear(Program& program, LinearOp op) {
   program.add(PrepareOp{op.preparation}, "prepare");
   program.add(std::move(op), "linear");
+}
+
+void add_experts(Program& program, Weights& weights, Slice in, Slice scores, Slice out) {
+  ExpertsOp op = {Rows::kTokens, in, scores, out};
+  op.routing.num_experts = kExperts;
+  op.routing.num_used = kUsed;
+  op.gate.weight = weights.stack(kExperts, kFeedForward, kWidth);
+  op.up.weight = weights.stack(kExperts, kFeedForward, kWidth);
+  op.down.weight = weights.stack(kExperts, kWidth, kFeedForward);
+  op.activation = Activation::kSilu;
+  const KernelTable& kernels = program.kernels();
+  op.forms = op.inner_forms = kernels.activation_forms(WeightType::F32, 2);
+  op.row_bytes = kernels.activation_bytes(kWidth, 2, op.forms);
+  op.inner_row_bytes = kernels.activation_bytes(kFeedForward, 2, op.inner_forms);
+  program.add(RouteOp{op}, "route");
+  program.add(GroupOp{op}, "group");
+  program.add(InnerOp{op}, "inner");
+  program.add(PrepareInnerOp{op}, "prepare inner");
+  program.add(OuterOp{op}, "outer");
+}
+
+void add_heads(Program& program, Weights& weights, Slice in, Slice out) {
+  HeadLinearOp op = {Rows::kTokens, in, out};
+  op.carried = 4;
+  op.weight = weights.stack(kHeads, kWidth / kHeads - op.carried, kWidth / kHeads - op.carried);
+  op.forms = program.kernels().activation_forms(WeightType::F32, 2);
+  op.row_bytes = program.kernels().activation_bytes(op.weight.first.columns, 2, op.forms);
+  program.add(op, "heads");
 }
 
 std::unique_ptr<Program> build(Weights& weights, int num_threads, KvType kv_type) {
@@ -109,7 +143,10 @@ std::unique_ptr<Program> build(Weights& weights, int num_threads, KvType kv_type
   gated.segments[0].pair = add(kWidth, kWidth);
   gated.activation = Activation::kSilu;
   add_linear(*program, gated);
-  LinearOp head = linear(*program, x, program->slice(-1, kVocabulary), {add(kVocabulary, kWidth)});
+  const Slice sum = {mixed.data, mixed.stride, kWidth};
+  add_experts(*program, weights, x, program->slice(kWidth, kExperts), sum);
+  add_heads(*program, weights, sum, y);
+  LinearOp head = linear(*program, y, program->slice(-1, kVocabulary), {add(kVocabulary, kWidth)});
   head.is_result = true;
   add_linear(*program, head);
   return program;

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.build import GraphBuilder
-from pyrite.graph.ops import Graph
+from pyrite.graph.ops import Graph, Routing
 from pyrite.graph.values import Activation, Norm, Rope, View
 
 WIDTH = 8  # of most values, so that any can follow any
@@ -37,6 +37,8 @@ ROW_KINDS = (
     "concat",
     "head_dot",
     "positions",
+    "head_linear",
+    "experts",
 )
 KINDS = ("attention", *ROW_KINDS)
 CURVES: tuple[Activation, ...] = ("silu", "gelu", "relu_squared", "sigmoid", "tanh")
@@ -114,8 +116,18 @@ def _by_rows(draw, builder, kind, inputs, name) -> list[View]:
         return [View(both.value, start, WIDTH) for start in (0, HEAD)]
     if kind == "head_dot":
         return [builder.head_dot(x, y, z, name, HEAD)]
+    if kind == "head_linear":
+        return [builder.head_linear(x, name, heads=2, inputs=3, width=3, carried=1)]
+    if kind == "experts":
+        return [_experts(builder, x, View(y.value, y.start + 2, 3), name)]
     assert kind == "positions"
     return [builder.add(x, builder.embed_positions(name, POSITIONS, WIDTH))]
+
+
+def _experts(builder, x, scores, name) -> View:
+    """All are used: which of almost equal scores is larger would be a matter of rounding."""
+    names = (name + "gate", name + "up", name + "down")
+    return builder.experts(x, scores, Routing(3), names, feed_forward=5, activation="silu")
 
 
 def _pair(builder, x, y, name) -> tuple[View, View]:

@@ -86,6 +86,25 @@ def test_small_slabs_give_the_same_bytes(tensors, monkeypatch):
     assert bytes_of(packed_weights(tensors, None, 2)) == whole
 
 
+@pytest.mark.parametrize("slab_bytes", [10_000, 4 << 20])
+@pytest.mark.parametrize("rows", [1, 16, 20, 40])
+def test_stacks_are_packed_matrix_by_matrix(tensors, tmp_path, monkeypatch, rows, slab_bytes):
+    """Each in panels of its own, also where its rows are no multiple of 16."""
+    monkeypatch.setattr(packing, "SLAB_BYTES", slab_bytes)
+    whole = next(tensor for tensor in tensors if tensor.num_rows >= 120)
+    cut = whole.read(0, 3 * rows)
+    stack = Tensor("stack", whole.type, (3, rows, whole.shape[1]), cut)
+    parts = [
+        Tensor(str(i), whole.type, stack.shape[1:], stack.read(i * rows, rows)) for i in range(3)
+    ]
+    for keeps in (tmp_path, tmp_path, None):  # kept, mapped again, and in memory
+        packed = packed_weights([stack, *parts, whole], keeps, 2)
+        assert (packed["stack"].count, packed["stack"].rows) == (3, rows)
+        found = bytes_of(packed)
+        assert found["stack"] == b"".join(found[str(i)] for i in range(3))
+    assert packed_bytes([stack]) == len(found["stack"])
+
+
 def test_fingerprint_follows_content_not_place(tensors, tmp_path, golden):
     source = golden / "gguf_models" / "llama_q4_k_m.gguf"
     copy = tmp_path / "renamed.gguf"

@@ -5,6 +5,7 @@ from numpy.typing import NDArray
 
 Columns = tuple[int, int]  # first column of the arena (-1: of the logits), width
 NormOf = tuple["NormKind", int, int, float]  # weight and bias (vectors, or -1), eps
+WeightOf = tuple[int, int]  # matrix, bias (-1: none)
 
 class Rows(enum.Enum):
     TOKENS = 0
@@ -36,6 +37,21 @@ def phase_seconds(num_threads: int) -> float: ...
 def head_block_bytes(key_width: int, value_width: int, kv_type: KvType) -> int: ...
 def populate(data: NDArray[np.uint8]) -> None: ...
 
+class Routing:
+    def __init__(
+        self,
+        *,
+        num_used: int,
+        by_sigmoid: bool,
+        bias: int | None,
+        is_normalized: bool,
+        eps: float,
+        scale: float,
+        groups: int,
+        used_groups: int,
+        by_two: bool,
+    ) -> None: ...
+
 class Program:
     def __init__(
         self,
@@ -51,7 +67,9 @@ class Program:
         state_floats: int = 0,
         places: list[list[int]] = ...,
     ) -> None: ...
-    def add_matrix(self, type: str, rows: int, columns: int, data: NDArray[np.uint8]) -> int: ...
+    def add_matrix(
+        self, type: str, count: int, rows: int, columns: int, data: NDArray[np.uint8]
+    ) -> int: ...
     def add_vector(self, data: NDArray[np.float32]) -> int: ...
     def add_rope(self, frequencies: NDArray[np.float64], factor: float, pairs: bool) -> int: ...
     def add_embed(self, label: str, *, table: int, scale: float, out: Columns) -> None: ...
@@ -140,6 +158,33 @@ class Program:
         activation: Activation,
         residual: Columns | None,
         softcap: float,
+        planes: int,
+    ) -> None: ...
+    def add_head_linear(
+        self,
+        label: str,
+        *,
+        rows: Rows,
+        input: Columns,
+        out: Columns,
+        weight: int,
+        heads: int,
+        carried: int,
+        planes: int,
+    ) -> None: ...
+    def add_experts(
+        self,
+        label: str,
+        *,
+        rows: Rows,
+        input: Columns,
+        scores: Columns,
+        out: Columns,
+        routing: Routing,
+        gate: WeightOf | None,
+        up: WeightOf,
+        down: WeightOf,
+        activation: Activation,
         planes: int,
     ) -> None: ...
     def add_attention(

@@ -25,13 +25,16 @@ from pyrite.graph.ops import (
     Concat,
     Embed,
     EmbedPositions,
+    Experts,
     Gate,
     HeadDot,
+    HeadLinear,
     Lerp,
     Linear,
     Normalize,
     Op,
     Rotate,
+    Routing,
     Scale,
     ScaleRows,
     SelectRows,
@@ -76,6 +79,10 @@ def matrix_names(plan: Plan) -> tuple[str, ...]:
             names[op.weight] = None
         elif isinstance(op, Linear):
             names |= dict.fromkeys(op.weights)
+        elif isinstance(op, HeadLinear):
+            names[op.weight] = None
+        elif isinstance(op, Experts):
+            names |= dict.fromkeys(name for name in (op.gate, op.up, op.down) if name is not None)
     return tuple(names)
 
 
@@ -147,15 +154,39 @@ class Lowering:
             rows=self._rows(op),
             input=self._columns(op.input),
             out=self._output(op),
-            weights=[
-                (self._matrix(weight), self._optional_vector(bias))
-                for weight, bias in zip(op.weights, op.biases, strict=True)
-            ],
+            weights=[self._weight(*pair) for pair in zip(op.weights, op.biases, strict=True)],
             norm=self._norm(op.norm),
             activation=ACTIVATIONS[op.activation],
             residual=self._optional(op.residual),
             softcap=op.softcap,
-            planes=2 if self._rows(op) == native.Rows.OUTPUTS else self.planes,
+            planes=self._planes(op),
+        )
+
+    def head_linear(self, label: str, op: HeadLinear) -> None:
+        self.program.add_head_linear(
+            f"{label} {op.weight}",
+            rows=self._rows(op),
+            input=self._columns(op.input),
+            out=self._output(op),
+            weight=self._matrix(op.weight),
+            heads=op.heads,
+            carried=op.carried,
+            planes=self._planes(op),
+        )
+
+    def experts(self, label: str, op: Experts) -> None:
+        self.program.add_experts(
+            f"{label} {op.up}",
+            rows=self._rows(op),
+            input=self._columns(op.input),
+            scores=self._columns(op.scores),
+            out=self._output(op),
+            routing=self._routing(op.routing),
+            gate=None if op.gate is None else self._weight(op.gate, op.gate_bias),
+            up=self._weight(op.up, op.up_bias),
+            down=self._weight(op.down, op.down_bias),
+            activation=ACTIVATIONS[op.activation],
+            planes=self._planes(op),
         )
 
     def rotate(self, label: str, op: Rotate) -> None:
@@ -318,11 +349,30 @@ class Lowering:
         tokens = self.plan.values[op.output].rows == "tokens"
         return native.Rows.TOKENS if tokens else native.Rows.OUTPUTS
 
+    def _planes(self, op: Op) -> int:
+        return 2 if self._rows(op) == native.Rows.OUTPUTS else self.planes
+
+    def _routing(self, routing: Routing) -> native.Routing:
+        return native.Routing(
+            num_used=routing.num_used,
+            by_sigmoid=routing.shares == "sigmoid",
+            bias=None if routing.bias is None else self._vector(routing.bias),
+            is_normalized=routing.is_normalized,
+            eps=routing.eps,
+            scale=routing.scale,
+            groups=routing.groups,
+            used_groups=routing.used_groups,
+            by_two=routing.group_score == "top2",
+        )
+
+    def _weight(self, name: str, bias: str | None) -> tuple[int, int]:
+        return self._matrix(name), self._optional_vector(bias)
+
     def _matrix(self, name: str) -> int:
         if name not in self._matrix_ids:
             matrix = self.matrices[name]
             self._matrix_ids[name] = self.program.add_matrix(
-                matrix.type, matrix.rows, matrix.columns, matrix.data
+                matrix.type, matrix.count, matrix.rows, matrix.columns, matrix.data
             )
         return self._matrix_ids[name]
 
@@ -359,6 +409,8 @@ LOWERED: Mapping[type[Op], Callable[..., None]] = {
     EmbedPositions: Lowering.embed_positions,
     Normalize: Lowering.normalize,
     Linear: Lowering.linear,
+    HeadLinear: Lowering.head_linear,
+    Experts: Lowering.experts,
     Rotate: Lowering.rotate,
     Attention: Lowering.attention,
     Gate: Lowering.gate,

@@ -36,7 +36,7 @@ from pyrite.records import dataclass
 Bytes = NDArray[np.uint8]
 
 MAGIC = b"PYRPACK\n"
-VERSION = 3  # of this layout of the file; grows with any change to it
+VERSION = 4  # of this layout of the file; grows with any change to it
 HEADER = struct.Struct("<8sII32s")
 ALIGNMENT = 64  # bytes, of a matrix
 DATA_ALIGNMENT = 4096  # bytes, of the first one
@@ -46,22 +46,23 @@ SEAL_NS = 978_307_200 * 10**9  # the time of writing, since 1970, of a file whos
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One packed matrix; `offset` counts from the start of the data."""
+    """One packed matrix, or a stack of `count`; `offset` counts from the start of the data."""
 
     name: str
     type: str
-    rows: int
+    count: int
+    rows: int  # of each
     columns: int
     offset: int
     num_bytes: int
 
 
-def lay_out(matrices: Iterable[tuple[str, str, int, int, int]]) -> tuple[Entry, ...]:
-    """Entries for (name, type, rows, columns, packed bytes), one after the other."""
+def lay_out(matrices: Iterable[tuple[str, str, int, int, int, int]]) -> tuple[Entry, ...]:
+    """Entries for (name, type, count, rows, columns, packed bytes), one after the other."""
     entries: list[Entry] = []
     offset = 0
-    for name, kind, rows, columns, num_bytes in matrices:
-        entries.append(Entry(name, kind, rows, columns, offset, num_bytes))
+    for name, kind, count, rows, columns, num_bytes in matrices:
+        entries.append(Entry(name, kind, count, rows, columns, offset, num_bytes))
         offset += align(num_bytes, ALIGNMENT)
     return tuple(entries)
 

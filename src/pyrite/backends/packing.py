@@ -58,10 +58,14 @@ KEPT_BYTES = 64 << 30
 
 @dataclass(frozen=True, slots=True)
 class PackedMatrix:
-    """Panels of 16 rows, each `num_bytes / panels` long; the layout is the kernels'."""
+    """Panels of 16 rows, all of one length; the layout is the kernels'.
+
+    A stack is `count` such matrices, one after the other, each in panels of its own.
+    """
 
     type: str
-    rows: int
+    count: int
+    rows: int  # of each
     columns: int
     data: Bytes  # aligned to 64 bytes
 
@@ -86,7 +90,7 @@ def packed_weights(
         data = _from_cache(tensors, contents, path, slabs, placement, num_threads)
     if data is None:
         data = _in_memory(contents, slabs)
-    return {t.name: PackedMatrix(t.type, *_matrix(t), data[t.name]) for t in tensors}
+    return {t.name: PackedMatrix(t.type, *_stack(t), data[t.name]) for t in tensors}
 
 
 def packed_bytes(tensors: Sequence[Tensor]) -> int:
@@ -100,7 +104,7 @@ def kept_path(contents: Contents, cache: Path) -> Path:
 
 
 def contents_of(tensors: Sequence[Tensor], files: Sequence[Path] = ()) -> Contents:
-    entries = lay_out((t.name, t.type, *_matrix(t), _packed_bytes(t)) for t in tensors)
+    entries = lay_out((t.name, t.type, *_stack(t), _packed_bytes(t)) for t in tensors)
     return Contents(fingerprint(tensors, files), entries)
 
 
@@ -235,26 +239,41 @@ def _submit(
 
 
 def _pack(tensor: Tensor, first_panel: int, num_panels: int, out: Bytes) -> None:
-    """`out` may be longer than what is packed."""
-    panels = out[: num_panels * _panel_bytes(tensor)]
-    rows, columns = _matrix(tensor)
+    """Panels are counted through a stack. `out` may be longer than what is packed."""
+    each = _panels(tensor) // _stack(tensor)[0]
+    end, panel_bytes = first_panel + num_panels, _panel_bytes(tensor)
+    while first_panel < end:
+        matrix, panel = divmod(first_panel, each)
+        count = min(each - panel, end - first_panel)
+        _pack_matrix(tensor, matrix, panel, count, out[: count * panel_bytes])
+        first_panel, out = first_panel + count, out[count * panel_bytes :]
+
+
+def _pack_matrix(
+    tensor: Tensor, matrix: int, first_panel: int, num_panels: int, out: Bytes
+) -> None:
+    _, rows, columns = _stack(tensor)
     first = first_panel * PANEL_ROWS
     count = min(num_panels * PANEL_ROWS, rows - first)
-    data = tensor.read(first, count)
-    kernels.pack_panels(tensor.type, count, columns, data, 0, num_panels, panels)
+    data = tensor.read(matrix * rows + first, count)
+    kernels.pack_panels(tensor.type, count, columns, data, 0, num_panels, out)
 
 
-def _matrix(tensor: Tensor) -> tuple[int, int]:
-    rows, columns = tensor.shape
-    return rows, columns
+def _stack(tensor: Tensor) -> tuple[int, int, int]:
+    """Matrices, and the rows and columns of each."""
+    *stack, rows, columns = tensor.shape
+    count = stack[0] if stack else 1
+    assert len(stack) <= 1, (tensor.name, tensor.shape)
+    return count, rows, columns
 
 
 def _panels(tensor: Tensor) -> int:
-    return -(-tensor.shape[0] // PANEL_ROWS)
+    count, rows, _ = _stack(tensor)
+    return count * -(-rows // PANEL_ROWS)
 
 
 def _panel_bytes(tensor: Tensor) -> int:
-    return kernels.packed_panel_bytes(tensor.type, tensor.shape[1])
+    return kernels.packed_panel_bytes(tensor.type, tensor.shape[-1])
 
 
 def _packed_bytes(tensor: Tensor) -> int:
