@@ -1,16 +1,21 @@
-"""Writes docs/api.md from the tables that the server itself works by; `--check` only compares."""
+"""Writes docs/api.md and docs/models.md from the tables that the code works by.
+
+`--check` only compares.
+"""
 
 from __future__ import annotations
 
 import sys
 from pathlib import Path
 
+import models_doc
+
 from pyrite.sampling import limits as sampling_limits
 from pyrite.server import limits
 from pyrite.server.metrics import Metrics
 from pyrite.server.openapi import READ, markdown
 
-FILE = Path(__file__).resolve().parent.parent / "docs" / "api.md"
+DOCS = Path(__file__).resolve().parent.parent / "docs"
 
 HEAD = """# What the server understands
 
@@ -70,14 +75,22 @@ def metrics_text() -> str:
     return "\n".join(lines)
 
 
+FILES = {"api.md": text, "models.md": models_doc.text}
+
+
 def main() -> int:
+    stale = [name for name, made in FILES.items() if not is_fresh(DOCS / name, made())]
     if "--check" in sys.argv:
-        if FILE.exists() and FILE.read_text() == text():
-            return 0
-        print(f"{FILE.name} is stale: run tools/write_docs.py")
-        return 1
-    FILE.write_text(text())
+        for name in stale:
+            print(f"{name} is stale: run tools/write_docs.py")
+        return 1 if stale else 0
+    for name in stale:
+        (DOCS / name).write_text(FILES[name]())
     return 0
+
+
+def is_fresh(path: Path, made: str) -> bool:
+    return path.exists() and path.read_text() == made
 
 
 if __name__ == "__main__":
