@@ -109,6 +109,19 @@ class Executor {
                      float scale, int window, float softcap, std::optional<int> sinks,
                      NormOf query_norm, NormOf key_norm, std::optional<int> rope, KvType kv_type);
 
+  // `state`: where the operation's state begins in a slot.
+  void add_shift(const std::string& label, Columns in, Columns out, size_t state);
+  void add_conv(const std::string& label, Columns in, Columns out, int taps, int bias, int num_taps,
+                Activation activation, size_t state);
+  void add_scan(const std::string& label, Columns x, Columns step, Columns b, Columns c, Columns out,
+                int a, int d, int step_bias, int head_width, int state_width, int groups,
+                bool is_by_state, float step_low, float step_high, size_t state);
+  void add_wkv4(const std::string& label, Columns key, Columns value, Columns out, int decay,
+                int first, size_t state);
+  void add_wkv7(const std::string& label, Columns receptance, Columns decay, Columns key,
+                Columns value, Columns removal, Columns rate, Columns out, int head_width,
+                size_t state);
+
   void run(Indices token_ids, Indices positions, Indices sequence_starts, Tables page_tables,
            Indices output_rows, Indices state_slots);
   Logits logits();
@@ -146,6 +159,7 @@ class Executor {
   const RopeTable* rope_of(int index, int head_width) const;
   Norm norm_of(NormOf norm, int width) const;
   Slice slice(Columns columns) const;
+  size_t state_of(size_t offset, size_t floats) const;
   void add_element(const std::string& label, Rows rows, Columns out, Formula formula);
   Segment segment_of(std::pair<int, int> weight, int columns, int first_output) const;
   // Returns the number of outputs.

@@ -129,6 +129,16 @@ void bind_program(nb::module_ module) {
            "value"_a, "out"_a, "key_heads"_a, "key_width"_a, "value_width"_a, "layer_offset"_a, "scale"_a,
            "window"_a, "softcap"_a, "sinks"_a.none(), "query_norm"_a.none(), "key_norm"_a.none(),
            "rope"_a.none(), "kv_type"_a)
+      .def("add_shift", &Executor::add_shift, "label"_a, nb::kw_only(), "input"_a, "out"_a, "state"_a)
+      .def("add_conv", &Executor::add_conv, "label"_a, nb::kw_only(), "input"_a, "out"_a, "taps"_a,
+           "bias"_a, "num_taps"_a, "activation"_a, "state"_a)
+      .def("add_scan", &Executor::add_scan, "label"_a, nb::kw_only(), "input"_a, "step"_a, "b"_a,
+           "c"_a, "out"_a, "a"_a, "d"_a, "step_bias"_a, "head_width"_a, "state_width"_a, "groups"_a,
+           "is_by_state"_a, "step_low"_a, "step_high"_a, "state"_a)
+      .def("add_wkv4", &Executor::add_wkv4, "label"_a, nb::kw_only(), "key"_a, "value"_a, "out"_a,
+           "decay"_a, "first"_a, "state"_a)
+      .def("add_wkv7", &Executor::add_wkv7, "label"_a, nb::kw_only(), "receptance"_a, "decay"_a,
+           "key"_a, "value"_a, "removal"_a, "rate"_a, "out"_a, "head_width"_a, "state"_a)
       .def("run", &Executor::run, nb::kw_only(), "token_ids"_a, "positions"_a, "sequence_starts"_a,
            "page_tables"_a, "output_rows"_a, "state_slots"_a)
       .def("logits", &Executor::logits, nb::rv_policy::reference_internal)

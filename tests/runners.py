@@ -24,6 +24,7 @@ def prepare(
     backend=None,
     precision: str = "default",
     kv_type: str = "f16",
+    slots: int = 1,
 ):
     return (backend or CpuBackend()).prepare(
         model.plan,
@@ -33,6 +34,7 @@ def prepare(
         num_threads=threads,
         precision=precision,
         kv_type=kv_type,
+        num_slots=slots,
     )
 
 

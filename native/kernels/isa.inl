@@ -31,6 +31,8 @@ namespace pyrite::PYRITE_ISA {
 
 #include "kernels/rows.inl"
 
+#include "kernels/recurrence.inl"
+
 #include "kernels/attention_blocks.inl"
 
 #include "kernels/attention_products.inl"
@@ -57,6 +59,6 @@ namespace pyrite::PYRITE_ISA {
 
 const KernelTable kKernelTable = {PYRITE_NAME_OF(PYRITE_ISA), product::activation_forms,
                                   prepare::activation_bytes, prepare::prepare_row, product::matmul,
-                                  rows::kTable, attention::kTable};
+                                  rows::kTable, attention::kTable, recurrence::kTable};
 
 }  // namespace pyrite::PYRITE_ISA

@@ -8,6 +8,7 @@
 #include <cstdint>
 
 #include "kernels/attention.h"
+#include "kernels/recurrence.h"
 #include "kernels/rows.h"
 
 namespace pyrite {
@@ -74,10 +75,11 @@ struct KernelTable {
                  const Activations& activations, int first_row, int num_rows, float* out,
                  size_t out_stride);
 
-  // rows::kTable and attention::kTable, where a file of one instruction set includes, inside of its
-  // namespace, kernels/lanes.h, kernels/rows.inl and kernels/attention.inl.
+  // The kTable of rows.inl, attention.inl and recurrence.inl, which a file of one instruction set
+  // includes inside of its namespace.
   RowKernels rows;
   AttentionKernels attention;
+  RecurrentKernels recurrence;
 };
 
 // Every name that `kernel_table` knows, whether this processor has it or not; of each processor the

@@ -14,6 +14,7 @@
 #include "program/experts.h"
 #include "program/head_linear.h"
 #include "program/linear.h"
+#include "program/recurrence.h"
 #include "program/row_ops.h"
 #include "program/team.h"
 
@@ -21,7 +22,8 @@ namespace pyrite {
 
 using Op = std::variant<EmbedOp, NormOp, RotateOp, ConcatOp, HeadDotOp, SelectOp, ElementOp,
                         PrepareOp, LinearOp, HeadLinearOp, RouteOp, GroupOp, InnerOp,
-                        PrepareInnerOp, OuterOp, StoreOp, AttendOp, JoinOp>;
+                        PrepareInnerOp, OuterOp, StoreOp, AttendOp, JoinOp, ShiftOp, ConvOp,
+                        ScanOp, Wkv4Op, Wkv7Op>;
 
 struct Sizes {
   int num_threads;

@@ -14,6 +14,7 @@ WIDTH = 8  # of most values, so that any can follow any
 HEAD = 4
 VOCABULARY = 16
 POSITIONS = 32
+FADING = ".a"  # ends the names of weights that have to be negative
 ROPES = (Rope(100.0, HEAD, "halves"), Rope(50.0, 2, "pairs"))
 ROW_KINDS = (
     "norm",
@@ -40,7 +41,8 @@ ROW_KINDS = (
     "head_linear",
     "experts",
 )
-KINDS = ("attention", *ROW_KINDS)
+STATE_KINDS = ("shift", "conv", "scan", "scan_by_state", "wkv4", "wkv7")
+KINDS = ("attention", *ROW_KINDS, *STATE_KINDS)
 CURVES: tuple[Activation, ...] = ("silu", "gelu", "relu_squared", "sigmoid", "tanh")
 
 
@@ -90,7 +92,26 @@ def _append(draw, builder, kind, views, name, layer) -> list[View]:
         return [builder.gate(x, y, "gelu_tanh")]
     if kind in ("add", "softcap"):
         return [builder.add(x, y) if kind == "add" else builder.softcap(x, 2.0)]
+    if kind in STATE_KINDS:
+        return [_with_state(draw, builder, kind, (x, y, z), name)]
     return _by_rows(draw, builder, kind, (x, y, z), name)
+
+
+def _with_state(draw, builder, kind, inputs, name) -> View:
+    x, y, z = inputs
+    if kind == "shift":
+        return builder.shift_tokens(x)
+    if kind == "conv":
+        return builder.short_conv(x, name, 3, activation=draw(st.sampled_from(CURVES)))
+    if kind == "wkv4":
+        return builder.wkv4(builder.activate(x, "tanh"), y, name, name + ".first")
+    if kind == "wkv7":  # removal of unit length and a rate below one: the state does not grow
+        removal = builder.norm(x, Norm(None, 1e-6, kind="l2"), group=HEAD)
+        return builder.wkv7(x, y, y, z, removal, builder.activate(z, "sigmoid"), HEAD)
+    step = builder.linear(y, name, WIDTH if kind == "scan_by_state" else WIDTH // HEAD)
+    both = builder.linear(z, name + ".both", 6)
+    b, c = (View(both.value, start, 3) for start in (0, 3))
+    return builder.scan(x, step, b, c, a=name + FADING, d=name + ".d", step_limits=(0.0, 2.0))
 
 
 def _by_rows(draw, builder, kind, inputs, name) -> list[View]:
@@ -170,5 +191,6 @@ def _weights(builder: GraphBuilder) -> dict[str, Tensor]:
     tensors = {}
     for name, shape in builder.weights.items():
         values = random.normal(0, 0.5, shape).astype(np.float32)
+        values = -np.abs(values) if name.endswith(FADING) else values
         tensors[name] = Tensor(name, "F32", shape, values.reshape(-1).view(np.uint8))
     return tensors

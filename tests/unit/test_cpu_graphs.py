@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from hypothesis import HealthCheck, given, settings
-from random_graphs import ROW_KINDS, VOCABULARY, graphs
+from random_graphs import ROW_KINDS, STATE_KINDS, VOCABULARY, graphs
 
 from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
@@ -33,7 +33,7 @@ def logits(backend, plan, weights) -> np.ndarray:
 @settings(
     max_examples=300, deadline=None, derandomize=True, suppress_health_check=[HealthCheck.too_slow]
 )
-@given(graphs(ROW_KINDS))
+@given(graphs((*ROW_KINDS, *STATE_KINDS)))
 def test_any_graph_is_as_the_reference(drawn):
     """Twelve operations deep, each of which may double a difference, and products of values."""
     graph, tensors = drawn

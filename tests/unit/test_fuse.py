@@ -37,7 +37,9 @@ ROUNDING = 2e-5
 
 def logits(checkpoint_tensors, plan) -> np.ndarray:
     """Two sequences in two batches, some rows wanted."""
-    runner = ReferenceBackend().prepare(plan, checkpoint_tensors, num_pages=4, max_tokens=16)
+    runner = ReferenceBackend().prepare(
+        plan, checkpoint_tensors, num_pages=4, max_tokens=16, num_slots=2
+    )
     ids = np.random.default_rng(7).integers(0, VOCABULARY, 20)
     runner.run(make_batch([Part(ids[:5], [0]), Part(ids[5:9], [2])]))
     parts = [Part(ids[9:14], [0], 5, [1, 4]), Part(ids[14:], [2], 4, [0])]

@@ -208,6 +208,64 @@ class Program:
         rope: int | None,
         kv_type: KvType,
     ) -> None: ...
+    def add_shift(self, label: str, *, input: Columns, out: Columns, state: int) -> None: ...
+    def add_conv(
+        self,
+        label: str,
+        *,
+        input: Columns,
+        out: Columns,
+        taps: int,  # vector (num_taps, width)
+        bias: int,
+        num_taps: int,
+        activation: Activation,
+        state: int,
+    ) -> None: ...
+    def add_scan(
+        self,
+        label: str,
+        *,
+        input: Columns,
+        step: Columns,
+        b: Columns,
+        c: Columns,
+        out: Columns,
+        a: int,  # vector (heads,), or by state of runs of up to 16 heads (state_width, run)
+        d: int,
+        step_bias: int,
+        head_width: int,
+        state_width: int,
+        groups: int,
+        is_by_state: bool,
+        step_low: float,
+        step_high: float,
+        state: int,
+    ) -> None: ...
+    def add_wkv4(
+        self,
+        label: str,
+        *,
+        key: Columns,
+        value: Columns,
+        out: Columns,
+        decay: int,  # vector: -exp of the weight
+        first: int,
+        state: int,
+    ) -> None: ...
+    def add_wkv7(
+        self,
+        label: str,
+        *,
+        receptance: Columns,
+        decay: Columns,
+        key: Columns,
+        value: Columns,
+        removal: Columns,
+        rate: Columns,
+        out: Columns,
+        head_width: int,
+        state: int,
+    ) -> None: ...
     def run(
         self,
         *,

@@ -14,9 +14,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyrite._native import program as native
+from pyrite.backends.addresses import state_offsets
 from pyrite.backends.base import Batch, Progress
 from pyrite.backends.check import check_page, check_slot, check_state
-from pyrite.backends.lowering import Lowering, layer_offsets, matrix_names, state_offsets
+from pyrite.backends.lowering import Lowering, layer_offsets, matrix_names
 from pyrite.backends.packing import PackedMatrix, packed_weights
 from pyrite.errors import BackendError, CapacityError
 from pyrite.formats.checkpoint import Tensor

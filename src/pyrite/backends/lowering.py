@@ -1,7 +1,7 @@
 """From a plan to a native program: each operation becomes one call that adds it.
 
-Names become indices of packed matrices, float32 vectors and rotary tables; values become columns of
-the arena. Nothing here computes, and nothing is decided about how the work is cut.
+`addresses` says where things are, and `lowering_states` adds the operations that keep a state.
+Nothing here computes, and nothing is decided about how the work is cut.
 """
 
 from __future__ import annotations
@@ -10,12 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import accumulate
 
-import numpy as np
-
 from pyrite._native import program as native
-from pyrite.backends.packing import PackedMatrix
+from pyrite.backends.addresses import ACTIVATIONS
+from pyrite.backends.lowering_states import StateLowering
 from pyrite.errors import UnsupportedError
-from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.ops import (
     Activate,
     Add,
@@ -41,34 +39,9 @@ from pyrite.graph.ops import (
     Softcap,
 )
 from pyrite.graph.plan import Plan
-from pyrite.graph.rope import attention_factor, inverse_frequencies
-from pyrite.graph.values import Activation, Norm, Rope, View
-from pyrite.quant.dequant import dequantize
-
-ACTIVATIONS: Mapping[Activation | None, native.Activation] = {
-    None: native.Activation.NONE,
-    "identity": native.Activation.IDENTITY,
-    "silu": native.Activation.SILU,
-    "gelu": native.Activation.GELU,
-    "gelu_tanh": native.Activation.GELU_TANH,
-    "relu": native.Activation.RELU,
-    "relu_squared": native.Activation.RELU_SQUARED,
-    "sigmoid": native.Activation.SIGMOID,
-    "tanh": native.Activation.TANH,
-    "clamped_swiglu": native.Activation.CLAMPED_SWIGLU,
-}
-
-NORM_KINDS: Mapping[str, native.NormKind] = {
-    "rms": native.NormKind.RMS,
-    "layer": native.NormKind.LAYER,
-    "l2": native.NormKind.L2,
-}
-
+from pyrite.graph.recurrence import Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
 
 KV_TYPES: Mapping[str, native.KvType] = {"f16": native.KvType.F16, "q8": native.KvType.Q8}
-
-
-STATE_ALIGNMENT = 16  # floats
 
 
 def matrix_names(plan: Plan) -> tuple[str, ...]:
@@ -96,29 +69,13 @@ def layer_offsets(plan: Plan, kv_type: str) -> tuple[int, ...]:
     return tuple(accumulate(sizes, initial=0))
 
 
-def state_offsets(plan: Plan) -> tuple[int, ...]:
-    """Where each stateful operation's state begins in a slot, then the floats of a slot.
-
-    Each begins at a cache line.
-    """
-    sizes = (-(-floats // STATE_ALIGNMENT) * STATE_ALIGNMENT for floats in plan.states)
-    return tuple(accumulate(sizes, initial=0))
-
-
 @dataclass(slots=True)
-class Lowering:
+class Lowering(StateLowering):
     """Adds the operations of `plan` to `program`. `planes` of activations: 2, or 1 for "fast"."""
 
-    plan: Plan
-    program: native.Program
-    matrices: Mapping[str, PackedMatrix]
-    weights: Mapping[str, Tensor]
     planes: int
     kv_type: str
-    _matrix_ids: dict[str, int] = field(default_factory=dict)
-    _vector_ids: dict[str, int] = field(default_factory=dict)
-    _rope_ids: dict[Rope, int] = field(default_factory=dict)
-    _offsets: Sequence[int] = ()
+    _offsets: Sequence[int] = field(default=(), init=False)
 
     def lower(self) -> None:
         self._offsets = layer_offsets(self.plan, self.kv_type)
@@ -336,19 +293,6 @@ class Lowering:
     def select_rows(self, label: str, op: SelectRows) -> None:
         self.program.add_select(label, input=self._columns(op.input), out=self._output(op))
 
-    def _columns(self, view: View) -> tuple[int, int]:
-        return self.plan.columns[view.value] + view.start, view.width
-
-    def _optional(self, view: View | None) -> tuple[int, int] | None:
-        return None if view is None else self._columns(view)
-
-    def _output(self, op: Op) -> tuple[int, int]:
-        return self.plan.columns[op.output], self.plan.values[op.output].width
-
-    def _rows(self, op: Op) -> native.Rows:
-        tokens = self.plan.values[op.output].rows == "tokens"
-        return native.Rows.TOKENS if tokens else native.Rows.OUTPUTS
-
     def _planes(self, op: Op) -> int:
         return 2 if self._rows(op) == native.Rows.OUTPUTS else self.planes
 
@@ -364,43 +308,6 @@ class Lowering:
             used_groups=routing.used_groups,
             by_two=routing.group_score == "top2",
         )
-
-    def _weight(self, name: str, bias: str | None) -> tuple[int, int]:
-        return self._matrix(name), self._optional_vector(bias)
-
-    def _matrix(self, name: str) -> int:
-        if name not in self._matrix_ids:
-            matrix = self.matrices[name]
-            self._matrix_ids[name] = self.program.add_matrix(
-                matrix.type, matrix.count, matrix.rows, matrix.columns, matrix.data
-            )
-        return self._matrix_ids[name]
-
-    def _norm(self, norm: Norm | None) -> native.NormOf | None:
-        if norm is None:
-            return None
-        weight, bias = self._optional_vector(norm.weight), self._optional_vector(norm.bias)
-        return NORM_KINDS[norm.kind], weight, bias, norm.eps
-
-    def _optional_vector(self, name: str | None) -> int:
-        return -1 if name is None else self._vector(name)
-
-    def _vector(self, name: str) -> int:
-        """Of a tensor of any shape: its values in their order."""
-        if name not in self._vector_ids:
-            tensor = self.weights[name]
-            values = dequantize(tensor.read(), tensor.type, tensor.shape).reshape(-1)
-            self._vector_ids[name] = self.program.add_vector(values)
-        return self._vector_ids[name]
-
-    def _rope(self, rope: Rope) -> int:
-        if rope not in self._rope_ids:
-            self._rope_ids[rope] = self.program.add_rope(
-                inverse_frequencies(rope).astype(np.float64),
-                attention_factor(rope),
-                rope.layout == "pairs",
-            )
-        return self._rope_ids[rope]
 
 
 # A new operation is a row here, in graph.ops and in the reference backend.
@@ -424,5 +331,10 @@ LOWERED: Mapping[type[Op], Callable[..., None]] = {
     Concat: Lowering.concat,
     HeadDot: Lowering.head_dot,
     Softcap: Lowering.softcap,
+    ShiftTokens: Lowering.shift_tokens,
+    ShortConv: Lowering.short_conv,
+    Scan: Lowering.scan,
+    Wkv4: Lowering.wkv4,
+    Wkv7: Lowering.wkv7,
     SelectRows: Lowering.select_rows,
 }
