@@ -297,7 +297,7 @@ WRONG = {
     "token": {"token_ids": [VOCABULARY]},
     "negative token": {"token_ids": [-1]},
     "position": {"positions": [32]},
-    "page": {"page_tables": [[8]]},
+    "page": {"page_tables": [[10]]},
     "no page": {"page_tables": [[-1]]},
     "sequences": {"sequence_starts": [0, 2]},
     "output": {"output_rows": [1]},
