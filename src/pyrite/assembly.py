@@ -66,6 +66,7 @@ class Assembler:
             sequence_starts=np.array(starts, np.int32),
             page_tables=self._page_tables(slices),
             output_rows=np.array(output_rows, np.int32),
+            adapters=np.array([one.adapter for one in continuations], np.int32),
             state_slots=np.array([work.sequence.table.slot for work in slices], np.int32),
         )
         return batch, rows

@@ -54,6 +54,7 @@ class Continuation:
         self.constraint: Constraint | None = None  # filled by the engine if there is a grammar
         self.cached_tokens = 0  # of the prompt; filled by the engine before the first token
         self.parting: Parting | None = None  # from the prompts that are cached; filled likewise
+        self.adapter = -1  # the number of the request's; filled by the engine
         self.drafts: list[int] = []  # guesses of the next tokens; filled by the engine each step
         self.prompt_scores = PromptScores(
             request.prompt_ids, request.params.prompt_logprobs, valid_tokens=num_token_ids

@@ -8,6 +8,7 @@ nothing of who asks, nor of what a backend does with a batch.
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -43,7 +44,8 @@ class Engine:
 
     The runner's pages must hold at least one request of `context_length` tokens. `window`: the
     positions that some layer sees, 0 for all. `fingerprint` names the model and how it computes.
-    `speculation`: none by default. `keeper` lets pages outlive the process.
+    `speculation`: none by default. `keeper` lets pages outlive the process. `adapters`: names of
+    those that the runner's plan has, in its order, and what each holds, as a text.
     """
 
     def __init__(
@@ -59,11 +61,13 @@ class Engine:
         fingerprint: str = "",
         speculation: Speculation | None = None,
         keeper: Keeper | None = None,
+        adapters: Mapping[str, str] | None = None,
     ) -> None:
         self.runner = runner
         self.tokenizer = tokenizer
         self.vocabulary = vocabulary
         self.context_length = context_length
+        self.adapters = dict(adapters or {})
         cache = PageCache(
             PagePool(runner.num_pages),
             window=window,
@@ -99,13 +103,14 @@ class Engine:
             vocabulary=self.vocabulary,
             context_length=self.context_length,
         )
+        continuation.adapter = self._adapter(request.adapter)
         sequence = Sequence(
             request.request_id,
             num_tokens=len(request.prompt_ids),
             max_length=continuation.max_length,
             priority=request.priority,
             tenant=request.tenant,
-            table=PageTable(continuation.token_ids, request.cache_namespace, request.tenant),
+            table=PageTable(continuation.token_ids, self._namespace(request), request.tenant),
             explains=request.explain_cache,
             scores_prompt=not continuation.prompt_scores.complete,
         )
@@ -113,6 +118,21 @@ class Engine:
             self._admit(continuation, sequence)
         else:
             self._compiling.enter(continuation, sequence)
+
+    def _adapter(self, name: str) -> int:
+        """Its number, -1 for none. Raises ParameterError."""
+        if not name:
+            return -1
+        if name not in self.adapters:
+            known = ", ".join(self.adapters) or "none: load the model with some"
+            raise ParameterError("adapter", name, f"one that was loaded: {known}")
+        return list(self.adapters).index(name)
+
+    def _namespace(self, request: Request) -> str:
+        """Keys and values of an adapter are its own, by what it holds and not by its name."""
+        if not request.adapter:
+            return request.cache_namespace
+        return f"\0{self.adapters[request.adapter]}\0{request.cache_namespace}"
 
     def prepare_grammars(self) -> None:
         """Gets ready for grammars beside the loop, which the first one would wait for otherwise.

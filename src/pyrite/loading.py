@@ -38,6 +38,7 @@ from pyrite.text.tokenizer import Tokenizer
 
 if TYPE_CHECKING:
     from pyrite.keeper import Keeper
+    from pyrite.models.adapters import Adapter
 
 DRAFT_REQUESTS = 2  # of a whole context that a draft model's pages hold
 logger = logging.getLogger("pyrite")
@@ -66,7 +67,7 @@ def load_engine(path: Path, settings: Settings, progress: Progress | None = None
 
 def _load_engine(path: Path, settings: Settings, progress: Progress | None) -> Loaded:
     watch = Stopwatch()
-    checkpoint = open_model(path)
+    checkpoint, adapters = open_with_adapters(path, settings)
     watch.lap("open")
     making = Beside(lambda: own_tokenizer(checkpoint))
     plan = build_plan(checkpoint)
@@ -100,11 +101,23 @@ def _load_engine(path: Path, settings: Settings, progress: Progress | None) -> L
         speculation=Speculation(make_guesser(settings, checkpoint, room, threads, progress)),
         fingerprint=fingerprint,
         keeper=keeper,
+        adapters={adapter.name: adapter.fingerprint for adapter in adapters},
     )
     watch.lap("engine")
     return Loaded(
         checkpoint, plan, tokenizer, settings, threads, engine, backend, watch.seconds, tuple(notes)
     )
+
+
+def open_with_adapters(path: Path, settings: Settings) -> tuple[Checkpoint, Sequence[Adapter]]:
+    """The model, with the tensors of the adapters that the settings name."""
+    model = open_model(path)
+    if not settings.lora:
+        return model, ()
+    from pyrite.models.adapters import read_adapters, with_adapters
+
+    adapters = read_adapters(settings.lora, path)
+    return with_adapters(model, adapters), adapters
 
 
 def make_keeper(plan: Plan, runner: Runner, settings: Settings) -> Keeper | None:

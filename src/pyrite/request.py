@@ -42,6 +42,7 @@ class Request:
     tenant: str = ""  # whose fair share of the steps it takes: the name of an API key
     cache_namespace: str = ""  # cached prefixes are found within one namespace alone
     explain_cache: bool = False  # say where the prompt parts from what is cached
+    adapter: str = ""  # the name of one that was loaded with the model; none when empty
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from pyrite.graph.plan import Plan
 from pyrite.kv.pages import PAGE_TOKENS as PAGE_TOKENS
 from pyrite.records import dataclass
 
+NO_ADAPTERS = np.empty(0, np.int32)
 NO_SLOTS = np.empty(0, np.int32)  # of a batch for a plan without states
 Progress = Callable[[int, int], None]  # hears of packed weights: bytes done, of bytes
 
@@ -33,6 +34,9 @@ class Batch:
     Slot state_slots[s] holds the state of sequence s after the position before its first one here,
     and after the step that after its last one. A sequence that begins at position 0 begins with a
     fresh state, whatever the slot holds. Plans without states do not look at slots.
+
+    adapters[s] is the number of the adapter that sequence s is computed with, -1 for none. It may
+    be empty: none for all.
     """
 
     token_ids: NDArray[np.int32]  # (tokens,)
@@ -41,6 +45,7 @@ class Batch:
     page_tables: NDArray[np.int32]  # (sequences, pages), -1 where there is none
     output_rows: NDArray[np.int32]  # (outputs,) tokens whose logits are wanted, ascending
     state_slots: NDArray[np.int32] = field(default_factory=lambda: NO_SLOTS)  # (sequences,)
+    adapters: NDArray[np.int32] = field(default_factory=lambda: NO_ADAPTERS)  # (sequences,), below
 
     @property
     def num_tokens(self) -> int:

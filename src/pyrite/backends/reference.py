@@ -23,6 +23,7 @@ from pyrite.backends.weights import Floats, LazyWeights
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.ops import (
     Activate,
+    Adapt,
     Add,
     Affine,
     Attention,
@@ -45,7 +46,7 @@ from pyrite.graph.ops import (
 )
 from pyrite.graph.plan import Plan
 from pyrite.graph.recurrence import Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
-from pyrite.graph.values import View
+from pyrite.graph.values import Rows, View
 
 
 class ReferenceBackend:
@@ -234,6 +235,24 @@ class _Step:
         split = x.reshape(len(x), x.shape[1] // op.head_width, op.head_width)
         return meaning.rotate(split, op.rope, self.batch.positions, op.start).reshape(x.shape)
 
+    def adapt(self, op: Adapt) -> Floats:
+        output = self.load(op.base).copy()
+        x = self.load(op.input)
+        for adapter in np.unique(self.batch.adapters):
+            down, up = (names[adapter] if adapter >= 0 else None for names in (op.down, op.up))
+            if down is None or up is None:
+                continue
+            rows = self._rows_with(int(adapter), self.plan.values[op.output].rows)
+            output[rows] += self.weights.project(up, self.weights.project(down, x[rows]))
+        return output
+
+    def _rows_with(self, adapter: int, kind: Rows) -> NDArray[np.int64]:
+        """The rows of the sequences that are computed with an adapter."""
+        lengths = np.diff(self.batch.sequence_starts)
+        of_tokens = np.repeat(self.batch.adapters, lengths) == adapter
+        of_rows = of_tokens if kind == "tokens" else of_tokens[self.batch.output_rows]
+        return np.flatnonzero(of_rows)
+
     def head_linear(self, op: HeadLinear) -> Floats:
         return meaning.head_linear(op, self.load(op.input), self.weights)
 
@@ -369,6 +388,7 @@ OPERATIONS: Mapping[type, Callable[[_Step, Any], Floats]] = {
     EmbedPositions: _Step.embed_positions,
     Normalize: _Step.normalize,
     Linear: _Step.linear,
+    Adapt: _Step.adapt,
     HeadLinear: _Step.head_linear,
     Experts: _Step.experts,
     Rotate: _Step.rotate,

@@ -87,7 +87,7 @@ def open_safetensors(folder: Path) -> Checkpoint:
         format="safetensors",
         architecture=architecture,
         metadata=metadata,
-        tensors=_tensors(files),
+        tensors=tensors_of(files),
         tokenizer=text.tokenizer,
         chat_template=text.templates.get("default"),
         chat_templates=text.templates,
@@ -186,7 +186,7 @@ def _check_index(files: Sequence[SafetensorsFile], index: Mapping[str, str]) -> 
             raise FormatError(f"{file_name} holds tensor {name!r}, and {INDEX} does not say so")
 
 
-def _tensors(files: Sequence[SafetensorsFile]) -> dict[str, Tensor]:
+def tensors_of(files: Sequence[SafetensorsFile]) -> dict[str, Tensor]:
     """Under the file's own names and types: which are executed is the architecture's business."""
     found: dict[str, Tensor] = {}
     for file in files:

@@ -5,9 +5,12 @@ Models call it; it knows operations and widths, not architectures.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyrite.errors import TensorError
 from pyrite.graph.ops import (
     Activate,
+    Adapt,
     Add,
     Affine,
     Attention,
@@ -35,10 +38,21 @@ from pyrite.graph.recurrence import Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
 from pyrite.graph.values import Activation, Norm, Rope, Rows, Value, View
 
 
+def down_name(weight: str, adapter: int) -> str:
+    """The tensor of an adapter, by its number, that takes a weight's input to its rank."""
+    return f"{weight}.lora_a.{adapter}"
+
+
+def up_name(weight: str, adapter: int) -> str:
+    return f"{weight}.lora_b.{adapter}"
+
+
 class GraphBuilder:
     """Each method appends one operation and returns a view of the whole value that it writes."""
 
-    def __init__(self) -> None:
+    def __init__(self, ranks: Mapping[str, tuple[int, ...]] | None = None) -> None:
+        """`ranks`: of each adapter for a weight that some adapt; 0 where one does not."""
+        self.ranks = ranks or {}
         self.values: list[Value] = []
         self.ops: list[Op] = []
         self.weights: dict[str, tuple[int, ...]] = {}  # name -> shape, as the graph needs it
@@ -67,7 +81,8 @@ class GraphBuilder:
         if bias is not None:
             self._weight(bias, (width,))
         output = self._value(width, self._rows(x))
-        return self._append(Linear(output.value, x, (weight,), (bias,)), output)
+        self._append(Linear(output.value, x, (weight,), (bias,)), output)
+        return self._adapted(x, output, weight) if weight in self.ranks else output
 
     def tied_linear(self, x: View, weight: str, width: int) -> View:
         """A projection by a weight that the graph reads elsewhere: the embedding table."""
@@ -288,6 +303,18 @@ class GraphBuilder:
 
     def finish(self, result: View) -> Graph:
         return Graph(tuple(self.values), tuple(self.ops), result.value)
+
+    def _adapted(self, x: View, base: View, weight: str) -> View:
+        down: list[str | None] = []
+        up: list[str | None] = []
+        for index, rank in enumerate(self.ranks[weight]):
+            down.append(down_name(weight, index) if rank else None)
+            up.append(up_name(weight, index) if rank else None)
+            if rank:
+                self._weight(down_name(weight, index), (rank, x.width))
+                self._weight(up_name(weight, index), (base.width, rank))
+        output = self._like(base)
+        return self._append(Adapt(output.value, x, base, tuple(down), tuple(up)), output)
 
     def _value(self, width: int, rows: Rows) -> View:
         self.values.append(Value(len(self.values), width, rows))

@@ -20,6 +20,7 @@ from itertools import accumulate
 
 from pyrite.graph.ops import (
     Activate,
+    Adapt,
     Add,
     Affine,
     Blend,
@@ -89,6 +90,8 @@ def elementwise(op: Op) -> tuple[View, ...]:
         return (op.gate, op.up)
     if isinstance(op, Blend):
         return (op.left, op.right, op.share)
+    if isinstance(op, Adapt):
+        return (op.base,)
     if isinstance(op, Activate | Affine | Scale | ScaleRows | Softcap):
         return (op.input,)
     if isinstance(op, Normalize | Linear) and op.residual is not None:

@@ -62,6 +62,24 @@ class Linear:
 
 
 @dataclass(frozen=True, slots=True)
+class Adapt:
+    """What an adapter (LoRA) adds to a projection of rows of the sequences that it is for:
+
+        output = base + (input @ down[a].T) @ up[a].T
+
+    where a is the adapter of the row's sequence (`Batch.adapters`). Rows of a sequence without one
+    are those of the base, and so are all where an adapter has no tensors for this projection.
+    Source: arXiv 2106.09685.
+    """
+
+    output: int
+    input: View
+    base: View  # (rows, width)
+    down: tuple[str | None, ...]  # of each adapter: (rank, columns of the input)
+    up: tuple[str | None, ...]  # of each adapter: (width, rank), its scale included
+
+
+@dataclass(frozen=True, slots=True)
 class HeadLinear:
     """Each head by a matrix of its own: `weight` is (heads, outputs, inputs).
 
@@ -285,6 +303,7 @@ Op = (
     | EmbedPositions
     | Normalize
     | Linear
+    | Adapt
     | HeadLinear
     | Experts
     | Rotate

@@ -25,6 +25,7 @@ WEIGHT_FIELDS: Mapping[type, tuple[str, ...]] = {
         field.name
         for field in fields(kind)
         if field.name in ("weights", "biases", "norm", "query_norm", "key_norm", "routing")
+        or str(field.type) == "tuple[str | None, ...]"
         or str(field.type) in ("str", "str | None")
     )
     for kind in get_args(Op)

@@ -13,6 +13,7 @@ from typing import Any
 
 from pyrite.graph.ops import (
     Activate,
+    Adapt,
     Add,
     Affine,
     Attention,
@@ -199,6 +200,11 @@ def _embed_positions(plan: Plan, op: EmbedPositions) -> str:
     return op.weight
 
 
+def _adapt(plan: Plan, op: Adapt) -> str:
+    named = [name for name in op.down if name]
+    return f"{_view(plan, op.base)} + {_view(plan, op.input)} by {len(named)} adapters ({named[0]})"
+
+
 def _head_linear(plan: Plan, op: HeadLinear) -> str:
     carried = f", {op.carried} columns carried" if op.carried else ""
     return f"{_view(plan, op.input)} @ {op.weight} by {op.heads} heads{carried}"
@@ -278,6 +284,7 @@ DETAILS: Mapping[type, tuple[str, Callable[[Plan, Any], str]]] = {
     EmbedPositions: ("embed", _embed_positions),
     Normalize: ("norm", _normalize),
     Linear: ("linear", _linear),
+    Adapt: ("adapt", _adapt),
     HeadLinear: ("linear", _head_linear),
     Experts: ("experts", _experts),
     Rotate: ("rotate", _rotate),

@@ -7,6 +7,7 @@ architecture needs and a type that is executed here.
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -15,7 +16,7 @@ from types import ModuleType
 from typing import Literal
 
 from pyrite.errors import UnsupportedError
-from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
+from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.compile import compile_plan
 from pyrite.graph.eliminate import eliminate
@@ -28,6 +29,8 @@ from pyrite.models.config import Family, ModelConfig
 from pyrite.models.gguf_config import read_gguf_config
 from pyrite.models.hub import Hub, translated
 from pyrite.models.tensors import check_tensors
+
+DOWN = re.compile(r"(.+)\.lora_a\.(\d{1,3})")  # graph.build.down_name
 
 # What a plan gives for each wanted row: logits, or the state after the last norm, without the head.
 Result = Literal["logits", "hidden"]
@@ -118,7 +121,7 @@ def build_plan(
     Raises UnsupportedError, FormatError, TensorError. Reads no weights.
     """
     config = read_config(checkpoint, context_length)
-    builder = GraphBuilder()
+    builder = GraphBuilder(ranks_of(checkpoint.tensors))
     graph = build_graph(config, builder, result)
     check_tensors(checkpoint, builder.weights)
     return compile_plan(
@@ -129,6 +132,17 @@ def build_plan(
         num_layers=len(config.layers),
         passes=passes,
     )
+
+
+def ranks_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
+    """Of each weight that adapters change: the rank of each adapter, 0 where it does not."""
+    matches = [(DOWN.fullmatch(name), tensor) for name, tensor in tensors.items()]
+    found = [(match[1], int(match[2]), tensor.shape[0]) for match, tensor in matches if match]
+    count = 1 + max((index for _, index, _ in found), default=-1)
+    ranks = {weight: [0] * count for weight, _, _ in found}
+    for weight, index, rank in found:
+        ranks[weight][index] = rank
+    return {weight: tuple(each) for weight, each in ranks.items()}
 
 
 def read_config(checkpoint: Checkpoint, context_length: int | None = None) -> ModelConfig:

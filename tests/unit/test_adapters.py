@@ -1,0 +1,135 @@
+"""Adapters: a model with one is the model whose weights have its product added."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from safetensors.numpy import save_file
+
+from pyrite.backends.reference import ReferenceBackend
+from pyrite.errors import FormatError, ModelError, ParameterError, TensorError, UnsupportedError
+from pyrite.formats import derived
+from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
+from pyrite.models.adapters import named, read_adapter, read_adapters, with_adapters
+from pyrite.models.registry import as_model, build_plan, open_model
+from pyrite.quant.dequant import dequantize
+from steps import Part, make_batch, num_pages
+
+RANK, ALPHA = 4, 6.0
+IDS = list(range(5, 25))
+MODULES = ("self_attn.q_proj", "self_attn.v_proj", "mlp.down_proj", "mlp.gate_proj")
+
+
+def write_peft(path: Path, base: Checkpoint, modules, seed: int, **config) -> dict:
+    """A folder as PEFT writes it; gives what it adds to each weight."""
+    random = np.random.default_rng(seed)
+    tensors, added = {}, {}
+    for name, tensor in base.tensors.items():
+        if not any(name.endswith(module + ".weight") for module in modules):
+            continue
+        rows, columns = tensor.shape
+        down = random.standard_normal((RANK, columns)).astype(np.float32) / np.float32(columns**0.5)
+        up = random.standard_normal((rows, RANK)).astype(np.float32) * np.float32(0.3)
+        module = "base_model.model." + name.removesuffix(".weight")
+        tensors |= {f"{module}.lora_A.weight": down, f"{module}.lora_B.weight": up}
+        added[name] = (up * np.float32(ALPHA / RANK)) @ down
+    path.mkdir()
+    save_file(tensors, path / "adapter_model.safetensors")
+    settings = {"peft_type": "LORA", "r": RANK, "lora_alpha": ALPHA, "bias": "none"}
+    (path / "adapter_config.json").write_text(json.dumps({**settings, **config}))
+    return added
+
+
+def merged(base: Checkpoint, added: dict) -> Checkpoint:
+    tensors = dict(base.tensors)
+    for name, more in added.items():
+        tensor = tensors[name]
+        values = dequantize(tensor.read(), tensor.type, tensor.shape) + more
+        tensors[name] = derived.held(name, values)
+    return as_model(replace(base, tensors=tensors))
+
+
+def logits(model: Checkpoint, adapters, chunk=None):
+    """Of the same tokens as sequences with each of these adapters, in one batch."""
+    runner = ReferenceBackend().prepare(
+        build_plan(model), model.tensors, num_pages=8, max_tokens=128
+    )
+    pages = num_pages(len(IDS))
+    parts = [
+        Part(IDS, range(pages * index, pages * (index + 1)), 0, range(len(IDS)))
+        for index in range(len(adapters))
+    ]
+    batch = replace(make_batch(parts), adapters=np.array(adapters, np.int32))
+    return runner.run(batch).reshape(len(adapters), len(IDS), -1).copy()
+
+
+@pytest.mark.parametrize("case", ["llama", "qwen2", "gemma", "phi3"])
+def test_each_sequence_has_its_own(golden: Path, tmp_path: Path, case: str):
+    """Two adapters and none in one batch, against the model with each merged."""
+    path = golden / "tiny" / case
+    base = open_checkpoint(path)
+    modules = MODULES if case != "phi3" else ("self_attn.qkv_proj", "mlp.gate_up_proj")
+    added = [
+        write_peft(tmp_path / "one", base, modules, 1),
+        write_peft(tmp_path / "two", base, modules[:1], 2, lora_dropout=0.1),
+    ]
+    settings = (f"first={tmp_path / 'one'}", str(tmp_path / "two"))
+    adapters = read_adapters(settings, path)
+    assert [adapter.name for adapter in adapters] == ["first", "two"]
+    found = logits(with_adapters(open_model(path), adapters), [1, -1, 0])
+    for row, model in zip(
+        found, (merged(base, added[1]), as_model(base), merged(base, added[0])), strict=True
+    ):
+        expected = logits(model, [-1])[0]
+        assert np.abs(row - expected).max() < 3e-5 * expected.std()
+    plain = logits(as_model(base), [-1])[0]
+    assert np.abs(found[2] - plain).max() > 0.1 * plain.std()
+
+
+def test_what_an_adapter_holds_tells_it_apart(golden: Path, tmp_path: Path):
+    base = open_checkpoint(golden / "tiny" / "llama")
+    for name, seed in (("a", 1), ("b", 2), ("c", 1)):
+        write_peft(tmp_path / name, base, MODULES, seed)
+    one, two, same = (read_adapter(name, tmp_path / name, base) for name in "abc")
+    assert one.fingerprint == same.fingerprint != two.fingerprint
+
+
+WRONG = {
+    "another kind": ({"use_dora": True}, UnsupportedError, "use_dora"),
+    "biases": ({"bias": "all"}, UnsupportedError, "bias = 'all'"),
+    "whole modules": ({"modules_to_save": ["lm_head"]}, UnsupportedError, "modules_to_save"),
+    "an unknown key": ({"megatron_core": 3}, UnsupportedError, "megatron_core"),
+    "a number that is none": ({"lora_alpha": "much"}, FormatError, "lora_alpha"),
+}
+
+
+@pytest.mark.parametrize("case", WRONG)
+def test_other_mathematics_are_refused(golden: Path, tmp_path: Path, case: str):
+    config, error, message = WRONG[case]
+    base = open_checkpoint(golden / "tiny" / "llama")
+    write_peft(tmp_path / "a", base, MODULES, 1, **config)
+    with pytest.raises(error, match=message):
+        read_adapter("a", tmp_path / "a", base)
+
+
+def test_an_adapter_of_another_model(golden: Path, tmp_path: Path):
+    write_peft(tmp_path / "a", open_checkpoint(golden / "tiny" / "llama_sharded"), MODULES, 1)
+    with pytest.raises(TensorError, match="layers"):
+        read_adapter("a", tmp_path / "a", open_checkpoint(golden / "tiny" / "llama"))
+
+
+def test_a_folder_that_is_none(golden: Path):
+    folder = golden / "tiny" / "llama"
+    with pytest.raises(ModelError, match="adapter_config"):
+        read_adapter("a", folder, open_checkpoint(folder))
+
+
+def test_names():
+    assert named("poet=/models/a=b") == ("poet", Path("/models/a=b"))
+    assert named("/models/poet.gguf") == ("poet", Path("/models/poet.gguf"))
+    with pytest.raises(ParameterError, match="NAME=PATH"):
+        named("a b=/x")
