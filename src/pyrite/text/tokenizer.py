@@ -89,12 +89,14 @@ class Tokenizer:
         """`pre` is a pre-tokenizer's name, in place of the one that the file gives.
 
         Raises FormatError for data that contradicts itself, UnsupportedError for an unknown
-        pre-tokenizer.
+        pre-tokenizer, and for what is left to the `tokenizers` library where that is missing.
         """
-        if data.model == "library":
-            raise UnsupportedError(f"the tokenizer has {data.unknown}, which is not known here")
         _check_ids(data)
-        kinds = _kinds(data)
+        if data.model == "library":
+            from pyrite.text.library_tokenizer import LibraryTokenizer
+
+            return LibraryTokenizer(data)
+        kinds = kinds_of(data)
         try:
             if data.model == "spm":
                 return cls(_whole(_sentence_piece(data, kinds), data), data, kinds, "")
@@ -171,7 +173,7 @@ class Tokenizer:
 
         Raises ParameterError for a lone surrogate, which no encoding of text can carry.
         """
-        return self.encode_bytes(_utf8(text), special=special, bos=bos)
+        return self.encode_bytes(utf8(text), special=special, bos=bos)
 
     def encode_bytes(
         self, text: bytes, *, special: bool = False, bos: bool = False
@@ -192,7 +194,7 @@ class Tokenizer:
         whole = bytearray()
         for text, trusted in segments:
             begin = len(whole)
-            whole += _utf8(text)
+            whole += utf8(text)
             if trusted and edges[-1:] == [begin]:
                 edges[-1] = len(whole)
             elif trusted:
@@ -279,7 +281,7 @@ class Tokenizer:
         return np.ascontiguousarray(given, np.int32)
 
 
-def _utf8(text: str) -> bytes:
+def utf8(text: str) -> bytes:
     if not isinstance(text, str):
         raise ParameterError("text", text, "a string")
     try:
@@ -375,7 +377,7 @@ def _check_ids(data: TokenizerData) -> None:
             raise FormatError(f"the {name} token has id {token_id}, of a vocabulary of {count}")
 
 
-def _kinds(data: TokenizerData) -> NDArray[np.int32]:
+def kinds_of(data: TokenizerData) -> NDArray[np.int32]:
     """The file's token types; without them, what the pieces' names and the named ids tell."""
     if data.types is not None:
         return _aligned(data.types, np.int32)
