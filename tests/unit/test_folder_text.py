@@ -176,6 +176,6 @@ def test_links_out_of_the_folder_are_refused(tmp_path, name):
 
 def test_too_large(folder, monkeypatch):
     (folder / "chat_template.jinja").write_text("x" * 1000)
-    monkeypatch.setattr("pyrite.formats.folder_text.MAX_BYTES", 999)
+    monkeypatch.setattr("pyrite.formats.json_file.content_of.__defaults__", (999,))
     with pytest.raises(FormatError, match="larger than 999"):
         read_text(folder, {})

@@ -19,16 +19,17 @@ import msgspec
 from pyrite.errors import FormatError
 from pyrite.formats.checkpoint import TokenizerData
 from pyrite.formats.folder import inside
+from pyrite.formats.json_file import content_of, decoded
 from pyrite.formats.tokenizer_json import NAME, TokenizerFile, read_tokenizer_json
 from pyrite.records import dataclass
 
-MAX_BYTES = 1 << 24
 MAX_TEMPLATES = 64
 logger = logging.getLogger("pyrite")
 
 
 class Token(msgspec.Struct):
     content: str
+    special: bool = False
 
 
 class NamedTemplate(msgspec.Struct):
@@ -46,6 +47,7 @@ class SpecialTokens(msgspec.Struct):
     add_bos_token: bool | None = None
     add_eos_token: bool | None = None
     chat_template: str | list[NamedTemplate] | None = None
+    added_tokens_decoder: dict[int, Token] = {}  # by id; tokenizer.json has them too
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,14 +62,33 @@ def read_text(folder: Path, config: Mapping[str, Any]) -> FolderText:
     Raises FormatError for a file that is not what its name says, UnsupportedError.
     """
     tokens = special_tokens(folder)
-    file = _tokenizer_file(folder)
+    file = _tokenizer_file(folder, tokens)
     tokenizer = None if file is None else framed(file, tokens, config)
     return FolderText(tokenizer, read_templates(folder, tokens))
 
 
-def _tokenizer_file(folder: Path) -> TokenizerFile | None:
+def _tokenizer_file(folder: Path, tokens: SpecialTokens) -> TokenizerFile | None:
     path = inside(folder, NAME)
-    return read_tokenizer_json(path) if path.is_file() else None
+    if path.is_file():
+        return read_tokenizer_json(path)
+    path = inside(folder, "tokenizer.model")
+    if not path.is_file():
+        return None
+    from pyrite.formats.sentencepiece_model import read_sentencepiece
+
+    return read_sentencepiece(path, _added_pieces(folder, tokens))
+
+
+def _added_pieces(folder: Path, tokens: SpecialTokens) -> dict[int, tuple[str, bool]]:
+    """Tokens that a model of SentencePiece does not hold: text and whether it is special, by id."""
+    found = {}
+    path = inside(folder, "added_tokens.json")
+    if path.is_file():
+        for text, token_id in decoded(content_of(path), dict[str, int], path.name).items():
+            found[token_id] = (text, False)
+    for token_id, token in tokens.added_tokens_decoder.items():
+        found[token_id] = (token.content, token.special)
+    return found
 
 
 def special_tokens(folder: Path) -> SpecialTokens:
@@ -83,12 +104,14 @@ def special_tokens(folder: Path) -> SpecialTokens:
 def framed(file: TokenizerFile, tokens: SpecialTokens, config: Mapping[str, Any]) -> TokenizerData:
     """The tokenizer with the tokens that begin and end its texts."""
     data, count = file.data, len(file.data.tokens)
-    bos_id = _named(file, tokens.bos_token)
+    if not count:  # nothing of it is known
+        return data
+    bos_id = _named(file, tokens.bos_token, data.bos_id)
     eos_id = _named(file, tokens.eos_token)
     before, after = _frame(file, tokens, bos_id, eos_id)
     if bos_id is None and len(before) == 1:
         bos_id = before[0]
-    named = () if eos_id is None else (eos_id,)
+    named = data.eos_ids if eos_id is None else (eos_id,)
     ends = tuple(dict.fromkeys((*named, *after[-1:], *end_ids(config))))
     unknown_id = data.unknown_id
     if unknown_id is None and data.model != "bpe":
@@ -101,7 +124,7 @@ def framed(file: TokenizerFile, tokens: SpecialTokens, config: Mapping[str, Any]
         bos_id=bos_id,
         eos_ids=_inside(ends, count),
         unknown_id=unknown_id,
-        padding_id=_named(file, tokens.pad_token),
+        padding_id=_named(file, tokens.pad_token, data.padding_id),
         add_bos=before == (bos_id,),
         add_eos=after != (),
         begin_ids=before if before != (bos_id,) else (),
@@ -144,7 +167,7 @@ def read_templates(folder: Path, tokens: SpecialTokens) -> dict[str, str]:
     found = _listed(tokens.chat_template)
     path = inside(folder, "chat_template.json")
     if path.is_file():
-        own = _decoded(_content(path), SpecialTokens, path.name)
+        own = decoded(content_of(path), SpecialTokens, path.name)
         found |= _listed(own.chat_template)
     path = inside(folder, "chat_template.jinja")
     if path.is_file():
@@ -165,39 +188,21 @@ def _listed(template: str | list[NamedTemplate] | None) -> dict[str, str]:
     return {one.name: one.template for one in template[:MAX_TEMPLATES]}
 
 
-def _named(file: TokenizerFile, token: str | Token | None) -> int | None:
+def _named(
+    file: TokenizerFile, token: str | Token | None, default: int | None = None
+) -> int | None:
     if token is None:
-        return None
+        return default
     return file.ids.get(token if isinstance(token, str) else token.content)
 
 
 def _optional(folder: Path, name: str) -> SpecialTokens | None:
     path = inside(folder, name)
-    return _decoded(_content(path), SpecialTokens, name) if path.is_file() else None
-
-
-def _decoded(content: bytes, kind: type[SpecialTokens], name: str) -> SpecialTokens:
-    try:
-        return msgspec.json.decode(content, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise FormatError(f"{name}: {error}") from None
-    except RecursionError:
-        raise FormatError(f"{name} is nested too deep") from None
-
-
-def _content(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            content = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if len(content) > MAX_BYTES:
-        raise FormatError(f"{path.name} is larger than {MAX_BYTES} bytes")
-    return content
+    return decoded(content_of(path), SpecialTokens, name) if path.is_file() else None
 
 
 def _text(path: Path) -> str:
     try:
-        return _content(path).decode()
+        return content_of(path).decode()
     except UnicodeDecodeError:
         raise FormatError(f"{path.name} is not text in UTF-8") from None

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import compress
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from pyrite.errors import FormatError
 from pyrite.formats import pipelines
 from pyrite.formats.checkpoint import Mark, StringTable, TokenizerData
+from pyrite.formats.json_file import content_of, decoded
 from pyrite.formats.pipelines import UnknownPartError
 
 NAME = "tokenizer.json"
@@ -29,6 +30,7 @@ MAX_PART_BYTES = 1 << 20  # of one step, pattern and all
 NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = range(1, 7)  # tokenizer.ggml.token_type
 
 Raw = msgspec.Raw
+T = TypeVar("T")
 ABSENT = Raw(b"null")
 
 
@@ -300,28 +302,19 @@ def string_table(texts: Sequence[str]) -> StringTable:
 
 
 def _read(path: Path) -> bytes:
-    try:
-        with path.open("rb") as file:
-            text = file.read(MAX_BYTES + 1)
-    except OSError as error:
-        raise FormatError(f"{path}: cannot be read: {error.strerror or error}") from None
-    if len(text) > MAX_BYTES:
-        raise FormatError(f"{NAME} is larger than {MAX_BYTES} bytes")
+    text = content_of(path, MAX_BYTES)
     if text.count(b'"') > 2 * MAX_STRINGS:
         raise FormatError(f"{NAME} holds more than {MAX_STRINGS} strings")
     return text
 
 
-def _part(raw: Raw, name: str) -> Any:
+def _part(raw: Raw, name: str) -> dict[str, Any] | None:
     if len(bytes(raw)) > MAX_PART_BYTES:
         raise FormatError(f"{NAME}: {name} has more than {MAX_PART_BYTES} bytes")
-    return _decoded(raw, dict[str, Any] | None, name)
+    if bytes(raw) == b"null":
+        return None
+    return _decoded(raw, dict[str, Any], name)
 
 
-def _decoded(text: bytes | Raw, kind: Any, name: str) -> Any:
-    try:
-        return msgspec.json.decode(text, type=kind)
-    except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        raise FormatError(f"{NAME}: {name}: {error}") from None
-    except RecursionError:
-        raise FormatError(f"{NAME}: {name} is nested too deep") from None
+def _decoded(text: bytes | Raw, kind: type[T], name: str) -> T:
+    return decoded(text, kind, NAME if name == NAME else f"{NAME}: {name}")

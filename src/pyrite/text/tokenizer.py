@@ -91,6 +91,11 @@ class Tokenizer:
         Raises FormatError for data that contradicts itself, UnsupportedError for an unknown
         pre-tokenizer, and for what is left to the `tokenizers` library where that is missing.
         """
+        if data.model == "library" and data.source is None:
+            hint = "AutoTokenizer.from_pretrained and save_pretrained of transformers write one"
+            raise UnsupportedError(
+                f"the folder has {data.unknown}, and no tokenizer.json", hint=hint
+            )
         _check_ids(data)
         if data.model == "library":
             from pyrite.text.library_tokenizer import LibraryTokenizer
