@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -127,6 +128,22 @@ def with_start(made: Tokenizer, name: str = "<s>") -> Tokenizer:
         single=f"{name} $A", special_tokens=[(name, made.token_to_id(name))]
     )
     return made
+
+
+TEMPLATE = (
+    "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    "{% if add_generation_prompt %}<|im_start|>assistant\n{% endif %}"
+)
+
+
+def folder_of(tiny: Path, folder: Path, **generation: Any) -> Path:
+    """A tiny model with a tokenizer and a template. `generation`: of generation_config.json."""
+    shutil.copytree(tiny, folder, ignore=shutil.ignore_patterns("expected.npz"))
+    save(make("gpt-2", size=376), folder)
+    config = {"bos_token": None, "eos_token": {"content": "<|im_end|>"}, "chat_template": TEMPLATE}
+    (folder / "tokenizer_config.json").write_text(json.dumps(config))
+    (folder / "generation_config.json").write_text(json.dumps(generation))
+    return folder
 
 
 def save(made: Tokenizer, folder: Path, change: Callable[[dict], None] | None = None) -> Path:

@@ -17,6 +17,7 @@ BACKENDS = ("cpu", "reference")
 PRECISIONS = ("default", "fast")
 KV_TYPES = ("f16", "q8")
 NUMA = ("spread", "off")
+GENERATION_CONFIG = ("auto", "off")
 # Of the others: what 32 bits hold.
 LARGEST = {"kv_bytes": 2**62, "kv_store_bytes": 2**62, "threads": 1024}
 
@@ -58,6 +59,8 @@ class Settings:
     backend: str = "cpu"
     kv_type: str = "f16"  # keys and values: 16-bit floats, or "q8": 8 bits, about half the memory
     numa: str = "spread"  # threads keep to memory nodes and weights lie on all; or "off"
+    # "auto": requests that state no sampling have what the model's maker recommends; "off": neutral
+    generation_config: str = "auto"
     cache: Path = field(default_factory=cache_home)
 
     def __post_init__(self) -> None:
@@ -73,6 +76,7 @@ class Settings:
         _check_choice("precision", self.precision, PRECISIONS)
         _check_choice("kv_type", self.kv_type, KV_TYPES)
         _check_choice("numa", self.numa, NUMA)
+        _check_choice("generation_config", self.generation_config, GENERATION_CONFIG)
         _check_choice("backend", self.backend, BACKENDS)
         if self.kv_pages is not None and self.kv_bytes is not None:
             raise ParameterError("kv_bytes", self.kv_bytes, "absent when kv_pages is given")

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from pyrite.config import Settings
 from pyrite.driver import Driver
 from pyrite.errors import ParameterError
-from pyrite.loading import Loaded, find_model, load_engine, make_template
+from pyrite.loading import Loaded, find_model, load_engine, make_template, sampling_defaults
 from pyrite.request import Request
 from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.params import SamplingParams, sampling_params
@@ -60,6 +60,7 @@ def load(
     max_batch_tokens: int = 512,
     speculation: str | Path = "ngram",
     prefix_cache: bool = True,
+    generation_config: str = "auto",
     progress: Progress | None = None,
 ) -> Model:
     """Loads a GGUF file, a folder of safetensors, or a model by its name.
@@ -82,6 +83,8 @@ def load(
     path or name; "off" guesses nothing. Answers are the same, guessed or not.
     `kv_store_bytes`: disk in Pyrite's cache for pages of long prompts, which are read again by the
     next load of the model; by default none.
+    `generation_config`: "auto" samples as the model's maker recommends (generation_config.json, or
+    general.sampling.* of a GGUF file) where a call states nothing else, "off" does not.
     `progress`: called with (bytes done, of bytes) while weights are packed, which the first load
     of a model does.
 
@@ -101,6 +104,7 @@ def load(
         max_batch_tokens=max_batch_tokens,
         speculation=str(speculation),
         prefix_cache=prefix_cache,
+        generation_config=generation_config,
     )
     return Model(load_engine(find_model(model), settings, progress))
 
@@ -109,14 +113,16 @@ class Model:
     """A loaded model. Made by `load`; close it, or use it in a `with` statement.
 
     Every method that samples takes the fields of `SamplingParams` as keywords, or a whole
-    `params`, which the keywords then override. A prompt is text or token ids. Control tokens that
-    are spelled in a text stay plain text unless `special=True`.
+    `params`, which the keywords then override. Without `params` they override
+    `sampling_defaults`, what the model's maker recommends. A prompt is text or token ids. Control
+    tokens that are spelled in a text stay plain text unless `special=True`.
     """
 
     def __init__(self, loaded: Loaded) -> None:
         self.loaded = loaded
         self.tokenizer = loaded.tokenizer
         self.template = make_template(loaded.checkpoint, loaded.tokenizer)
+        self.sampling_defaults = sampling_defaults(loaded.checkpoint, loaded.settings)
         self._driver = Driver(loaded.engine)
         self._embedding = threading.Lock()  # one call of `embed` at a time
         self._numbers = itertools.count()  # of requests
@@ -154,7 +160,7 @@ class Model:
         **sampling: Any,
     ) -> Stream:
         """As `generate`, token by token; closing the stream early cancels the request."""
-        return self.start(self._ids(prompt, special), sampling_params(params, sampling))
+        return self.start(self._ids(prompt, special), self._params(params, sampling))
 
     def chat(
         self,
@@ -178,7 +184,7 @@ class Model:
         from pyrite.completion import sorted_out
         from pyrite.text.tools import tool_use
 
-        asked = sampling_params(params, sampling)
+        asked = self._params(params, sampling)
         use = tool_use(tools or (), tool_choice, parallel=parallel_tool_calls)
         turn = self._turn(messages, tools, use, asked.grammar, template_options or {})
         ids = _listed(self.tokenizer.encode_segments(turn.segments, bos=True))
@@ -198,7 +204,7 @@ class Model:
         """The text of the answer as the model writes it, token by token, reasoning and calls and
         all; closing the stream early cancels the request."""
         ids = self.chat_ids(messages, tools=tools, **(template_options or {}))
-        return self.start(ids, sampling_params(params, sampling))
+        return self.start(ids, self._params(params, sampling))
 
     def batch(
         self,
@@ -221,12 +227,17 @@ class Model:
         each = params if isinstance(params, Sequence) else [params] * len(ids)
         if len(each) != len(ids):
             raise ParameterError("params", f"{len(each)} entries", f"{len(ids)}: one a prompt")
-        asked = [sampling_params(one, sampling) for one in each]
+        asked = [self._params(one, sampling) for one in each]
         with ExitStack() as stack:
             streams = [
                 stack.enter_context(self.start(*pair)) for pair in zip(ids, asked, strict=True)
             ]
             return [join(iter(stream.take, None)) for stream in streams]
+
+    def _params(self, params: SamplingParams | None, given: Mapping[str, Any]) -> SamplingParams:
+        if params is not None:
+            return sampling_params(params, given)
+        return sampling_params(None, {**self.sampling_defaults, **given})
 
     def tokenize(self, text: str, *, special: bool = False, bos: bool = False) -> list[int]:
         """`special`: control tokens spelled in the text become their ids. `bos`: begin with the
@@ -300,7 +311,7 @@ class Model:
             raise ParameterError("pooling", pooling, "mean, last or cls", hint=hint)
         single = isinstance(texts, str)
         prompts: Iterable[Prompt] = (texts,) if isinstance(texts, str) else texts
-        inputs = tuple(tuple(self._ids(prompt, special)) for prompt in prompts)
+        inputs = tuple(tuple(self._whole_ids(prompt, special)) for prompt in prompts)
         request = EmbeddingRequest("", inputs, pooling, normalize, dimensions)
         vectors = self._embedded(request)
         return vectors[0] if single else np.stack(vectors)
@@ -316,7 +327,7 @@ class Model:
         """The state of each token after the last norm. (tokens, width)"""
         from pyrite.embedding import EmbeddingRequest
 
-        ids = tuple(self._ids(prompt, special))
+        ids = tuple(self._whole_ids(prompt, special))
         return self._embedded(EmbeddingRequest("", (ids,), "none", normalize, dimensions))[0]
 
     def _embedded(self, request: EmbeddingRequest) -> tuple[NDArray[np.float32], ...]:
@@ -353,6 +364,12 @@ class Model:
 
     def __exit__(self, *error: object) -> None:
         self.close()
+
+    def _whole_ids(self, prompt: Prompt, special: bool) -> list[int]:
+        """Of a text that is embedded."""
+        if isinstance(prompt, str):
+            return _listed(self.tokenizer.encode_whole(prompt, special=special))
+        return self._ids(prompt, special)
 
     def _ids(self, prompt: Prompt, special: bool) -> list[int]:
         if isinstance(prompt, str):

@@ -17,7 +17,7 @@ from pyrite.beside import Beside
 from pyrite.config import Settings
 from pyrite.cores import Threads, choose_threads
 from pyrite.engine import Engine
-from pyrite.errors import ParameterError
+from pyrite.errors import FormatError, ParameterError
 from pyrite.formats.checkpoint import Checkpoint, Tensor, first_difference
 from pyrite.formats.folder_text import end_ids
 from pyrite.formats.vocabulary import require_tokenizer
@@ -28,6 +28,7 @@ from pyrite.models.registry import build_plan, open_model
 from pyrite.nodes import find_nodes
 from pyrite.records import dataclass
 from pyrite.room import Room, available_for, find_room, room_note
+from pyrite.sampling.params import SamplingParams
 from pyrite.sampling.speculate import Guesser, Repetition
 from pyrite.scheduler import Policy
 from pyrite.speculation import Speculation
@@ -147,6 +148,22 @@ def own_tokenizer(checkpoint: Checkpoint) -> Tokenizer | None:
 
 def ids_only(checkpoint: Checkpoint, plan: Plan) -> Tokenizer:
     return IdsOnly(plan.vocabulary, end_ids(checkpoint.config))
+
+
+def sampling_defaults(checkpoint: Checkpoint, settings: Settings) -> Mapping[str, float]:
+    """What requests sample with where they state nothing else: the model's maker's choice.
+
+    Raises FormatError for a number that no request may have.
+    """
+    if settings.generation_config == "off":
+        return {}
+    try:
+        SamplingParams(**checkpoint.sampling)  # type: ignore[arg-type]
+    except ParameterError as error:
+        raise FormatError(
+            f"{checkpoint.path.name} recommends {error.message}", hint="--generation-config off"
+        ) from None
+    return checkpoint.sampling
 
 
 def make_template(checkpoint: Checkpoint, tokenizer: Tokenizer) -> ChatTemplate | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
@@ -119,6 +119,12 @@ class LLM:
     ) -> None:
         self.model = load(model, context=max_model_len, **options)
 
+    def get_default_sampling_params(self) -> SamplingParams:
+        """Of calls that give none: what the model's maker recommends."""
+        known = {one.name for one in fields(SamplingParams)}
+        hints: Mapping[str, Any] = self.model.sampling_defaults
+        return SamplingParams(**{name: hints[name] for name in hints.keys() & known})
+
     def generate(
         self,
         prompts: Prompt | Sequence[Prompt],
@@ -167,7 +173,9 @@ class LLM:
         params: Params | Sequence[Params] | None,
     ) -> list[RequestOutput]:
         each = (
-            params if isinstance(params, Sequence) else [params or SamplingParams()] * len(prompts)
+            params
+            if isinstance(params, Sequence)
+            else [params or self.get_default_sampling_params()] * len(prompts)
         )
         if len(each) != len(prompts):
             raise ParameterError("sampling_params", f"{len(each)} entries", "one for each prompt")

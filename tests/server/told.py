@@ -83,6 +83,7 @@ class ToldPrompts:
 
     def __init__(self) -> None:
         self.tokenizer: Tokenizer = byte_tokenizer()
+        self.sampling: dict[str, float] = {}
         self.template: ChatTemplate | None = ChatTemplate("{{ messages[0].content }}")
 
     async def ids(self, ask: Ask) -> tuple[int, ...]:

@@ -94,6 +94,7 @@ def test_what_is_lost_is_said(tmp_path):
     assert "white space" in untold(replace(data, marks=data.marks | np.uint8(Mark.LEFT)))[0]
     assert "NFC" in untold(replace(data, normalization="NFC"))[0]
     assert "(1, 2)" in untold(replace(data, begin_ids=(1, 2)))[0]
+    assert "end with the ids (3,)" in untold(replace(data, end_ids=(3,)))[0]
     assert "4 tokens" in untold(replace(data, eos_ids=(1, 2, 3, 4)))[0]
     assert "first unless" in untold(data_of(tmp_path, "mistral"))[0]
     assert "order" in untold(data_of(tmp_path, "llama"))[0]  # trained otherwise

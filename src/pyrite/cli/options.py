@@ -22,7 +22,10 @@ if TYPE_CHECKING:
 CHAT_DEFAULTS: Mapping[str, Any] = {"temperature": 0.7, "top_p": 0.95}
 
 # What `add_loading` adds, by the names of Settings.
-LOADING = ("threads", "context", "precision", "kv_type", "numa", "speculation", "backend")
+LOADING = (
+    *("threads", "context", "precision", "kv_type", "numa", "speculation", "backend"),
+    "generation_config",
+)
 PATIENCE_SECONDS = 1.0  # in which a person does not ask what goes on
 
 
@@ -60,9 +63,15 @@ SAMPLING: dict[str, tuple[Callable[[str], Any], str]] = {
         "tokens of the answer, at most (default: until the context is full; 256 where a model "
         "continues text)",
     ),
-    "temperature": (float, "0 is greedy; higher is livelier (default for run: 0.7)"),
+    "temperature": (
+        float,
+        "0 is greedy; higher is livelier (default for run: the model's, or 0.7)",
+    ),
     "top_k": (whole, "sample from the K likeliest tokens (0: all)"),
-    "top_p": (float, "sample from the likeliest tokens that make up P (default for run: 0.95)"),
+    "top_p": (
+        float,
+        "sample from the likeliest tokens that make up P (default for run: the model's, or 0.95)",
+    ),
     "min_p": (float, "sample from tokens of at least P times the likeliest one's probability"),
     "typical_p": (float, "sample from the tokens nearest to the expected surprise that make up P"),
     "repetition_penalty": (float, "divide logits of tokens seen in prompt and answer"),
@@ -111,6 +120,12 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         metavar="{ngram,off,MODEL}",
         help="guess next tokens from repetitions, or by a small model of the same vocabulary; "
         "answers are the same",
+    )
+    group.add_argument(
+        "--generation-config",
+        default="auto",
+        metavar="{auto,off}",
+        help="sample as the model's maker recommends where nothing else is asked for, or do not",
     )
     group.add_argument(
         "--backend", default="cpu", metavar="{cpu,reference}", help="what runs the model"

@@ -41,13 +41,14 @@ def run(options: argparse.Namespace) -> int:
     stages = Stages()
     terminal = this_terminal()
     form = grammar.grammar_of(options)
-    sampling = {**shared.CHAT_DEFAULTS, **shared.sampling_of(options), "grammar": form}
+    given = {**shared.sampling_of(options), "grammar": form}
     prompt = whole_prompt(options.prompt, terminal)
     path = find_model(options.model, terminal)
     stages.lap("find")
     stages.import_packages()
     with shared.load_model(options, path) as model:
         stages.loaded(model.loaded.seconds)
+        sampling = {**shared.CHAT_DEFAULTS, **model.sampling_defaults, **given}
         session = Session(model, sampling, system=options.system, raw=options.raw)
         if session.continues_text:
             sampling.setdefault("max_tokens", CONTINUED_TOKENS)

@@ -61,6 +61,7 @@ def describe(checkpoint: Checkpoint) -> dict[str, Any]:
         "chat_template": checkpoint.chat_template is not None,
         "chat_template_characters": len(checkpoint.chat_template or ""),
         "tokenizer": describe_tokenizer(checkpoint.tokenizer),
+        "sampling": dict(checkpoint.sampling),
     }
     return facts
 
@@ -101,6 +102,7 @@ def describe_tokenizer(data: TokenizerData | None) -> dict[str, Any] | None:
         return None
     return {
         "model": data.model,
+        "unknown": data.unknown or None,
         "pre": data.pre,
         "tokens": len(data.tokens),
         "bos_id": data.bos_id,
@@ -130,12 +132,23 @@ def as_text(facts: dict[str, Any]) -> str:
             else "none: the model continues text",
         ),
         ("tokenizer", tokenizer and tokenizer_line(tokenizer)),
+        ("sampling", sampling_line(facts["sampling"])),
         ("problem", facts["problem"]),
     ]
     return table((name, text) for name, text in rows if text is not None)
 
 
+def sampling_line(sampling: dict[str, float]) -> str | None:
+    """What requests have that state nothing else."""
+    if not sampling:
+        return None
+    fields = ", ".join(f"{name} {value:g}" for name, value in sampling.items())
+    return f"{fields}: as its maker recommends (--generation-config off: neutral)"
+
+
 def tokenizer_line(tokenizer: dict[str, Any]) -> str:
+    if tokenizer["unknown"]:
+        return f"with the tokenizers library: it has {tokenizer['unknown']}"
     pre = f", pre-tokenizer {tokenizer['pre']}" if tokenizer["pre"] else ""
     ends = ", ".join(str(token_id) for token_id in tokenizer["eos_ids"]) or "none"
     return f"{tokenizer['model']}{pre}, {tokenizer['tokens']} tokens, end of answer: {ends}"

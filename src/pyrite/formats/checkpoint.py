@@ -121,6 +121,7 @@ class TokenizerData:
     whole_words: bool | None = None  # a word that is a token is taken as it is; None: by `pre`
     space_prefix: Literal["always", "unless spaced", "first unless spaced"] = "always"
     begin_ids: tuple[int, ...] = ()  # what texts begin with, where it is not the bos token alone
+    end_ids: tuple[int, ...] = ()  # what whole texts end with, where it is not the eos token alone
     normalization: Literal["NFC"] | None = None  # of what stands between markers
     source: Path | None = None  # of "library": the tokenizer.json
     unknown: str = ""  # of "library": what of it is not known here, in words
@@ -149,6 +150,7 @@ class Checkpoint:
     chat_templates: Mapping[str, str] = field(
         default_factory=dict
     )  # by name: "default", "tool_use"
+    sampling: Mapping[str, float] = field(default_factory=dict)  # what its maker samples with
     files: tuple[Path, ...] = field(default_factory=tuple)
     num_bytes: int = 0  # of all files together
 

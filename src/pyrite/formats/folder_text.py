@@ -126,8 +126,9 @@ def framed(file: TokenizerFile, tokens: SpecialTokens, config: Mapping[str, Any]
         unknown_id=unknown_id,
         padding_id=_named(file, tokens.pad_token, data.padding_id),
         add_bos=before == (bos_id,),
-        add_eos=after != (),
+        add_eos=after == ends[:1] != (),
         begin_ids=before if before != (bos_id,) else (),
+        end_ids=after if after != ends[:1] else (),
     )
 
 

@@ -12,6 +12,7 @@ from pyrite.errors import FormatError, ModelError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint, Tensor
 from pyrite.formats.gguf import GgufFile, read_gguf
 from pyrite.formats.metadata import string
+from pyrite.formats.sampling_hints import gguf_hints
 from pyrite.formats.shards import read_parts
 from pyrite.formats.vocabulary import read_templates, read_tokenizer
 
@@ -33,6 +34,7 @@ def open_gguf(path: Path) -> Checkpoint:
             tokenizer=read_tokenizer(metadata),
             chat_template=templates.get("default"),
             chat_templates=templates,
+            sampling=gguf_hints(metadata),
             files=tuple(part.path for part in parts),
             num_bytes=sum(len(part.data) for part in parts),
         )

@@ -122,6 +122,8 @@ def untold(data: TokenizerData) -> tuple[str, ...]:
         found.append(f"a space is put before a text {data.space_prefix}")
     if data.begin_ids:
         found.append(f"texts begin with the ids {data.begin_ids}")
+    if data.end_ids:
+        found.append(f"whole texts end with the ids {data.end_ids}")
     if len(data.eos_ids) > len(STOP_KEYS):
         found.append(f"answers end with {len(data.eos_ids)} tokens: {len(STOP_KEYS)} can be named")
     if data.model == "spm" and data.merges is not None and not told_by_scores(data):

@@ -28,6 +28,7 @@ from pyrite.formats.foreign import advice, appearance
 from pyrite.formats.json_file import parse_object, read_json
 from pyrite.formats.mapping import map_file
 from pyrite.formats.metadata import string
+from pyrite.formats.sampling_hints import folder_hints
 
 MAX_HEADER_BYTES = 1 << 24
 MAX_DIMENSIONS = 8
@@ -91,6 +92,7 @@ def open_safetensors(folder: Path) -> Checkpoint:
         tokenizer=text.tokenizer,
         chat_template=text.templates.get("default"),
         chat_templates=text.templates,
+        sampling=folder_hints(metadata["generation_config"]),
         files=paths,
         num_bytes=sum(len(file.data) for file in files),
     )

@@ -14,6 +14,7 @@ from pyrite.sampling.params import SamplingParams
 from pyrite.text.answer import Piece
 
 Reason = Literal["stop", "length", "tool_calls"]
+NEUTRAL: Mapping[str, Any] = {}  # fields of SamplingParams where nobody recommends any
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,16 +6,17 @@ Knows no engine and no dialect.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from pyrite.config import Settings
 from pyrite.errors import ParameterError
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.formats.vocabulary import require_tokenizer
 from pyrite.llm import in_turn
-from pyrite.loading import make_template, make_tokenizer
+from pyrite.loading import make_template, make_tokenizer, sampling_defaults
 from pyrite.models.registry import build_plan
 from pyrite.sampling.params import SamplingParams
 from pyrite.server.ask import Ask, ChatAsk, NamedTool
@@ -41,11 +42,17 @@ class Prompt:
 
 
 class Prompts:
-    """`template` is None for a model that continues text, `infill` for one that fills none in."""
+    """`template` is None for a model that continues text, `infill` for one that fills none in.
+    `sampling` is what asks sample with that state nothing else."""
 
     def __init__(
-        self, tokenizer: Tokenizer, template: ChatTemplate | None, infill: Infill | None = None
+        self,
+        tokenizer: Tokenizer,
+        template: ChatTemplate | None,
+        infill: Infill | None = None,
+        sampling: Mapping[str, float] | None = None,
     ) -> None:
+        self.sampling = sampling or {}
         self.tokenizer = tokenizer
         self.infill = infill
         self.template = template
@@ -82,7 +89,7 @@ class Prompts:
     def ids_of_each(self, inputs: Sequence[str | tuple[int, ...]]) -> tuple[tuple[int, ...], ...]:
         """Of texts, or ids as they are."""
         return tuple(
-            one if isinstance(one, tuple) else tuple(self.tokenizer.encode(one, bos=True).tolist())
+            one if isinstance(one, tuple) else tuple(self.tokenizer.encode_whole(one).tolist())
             for one in inputs
         )
 
@@ -119,7 +126,7 @@ def size_of(ask: ChatAsk) -> int:
     return LONG_CHARACTERS if ask.tools else weight(ask.messages)
 
 
-def prompts_of(checkpoint: Checkpoint) -> Prompts:
+def prompts_of(checkpoint: Checkpoint, settings: Settings) -> Prompts:
     """Raises UnsupportedError for a tokenizer of an unknown kind."""
     known = checkpoint.tokenizer is not None
     tokenizer = (
@@ -128,7 +135,8 @@ def prompts_of(checkpoint: Checkpoint) -> Prompts:
         else make_tokenizer(checkpoint, build_plan(checkpoint))
     )
     infill = find_infill(checkpoint.metadata, tokenizer.control_id)
-    return Prompts(tokenizer, make_template(checkpoint, tokenizer), infill)
+    sampling = sampling_defaults(checkpoint, settings)
+    return Prompts(tokenizer, make_template(checkpoint, tokenizer), infill, sampling)
 
 
 def weight(value: Any) -> int:

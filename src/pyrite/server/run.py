@@ -71,7 +71,7 @@ def serve(
     """
     checkpoint = open_model(link.model)
     card = Card(name, settings.aliases)
-    service = Service(link, prompts_of(checkpoint), card, settings.limits)
+    service = Service(link, prompts_of(checkpoint, link.settings), card, settings.limits)
     config = uvicorn.Config(
         build_app(service, settings),
         http=bounded(settings.limits),

@@ -59,6 +59,9 @@ class IdsOnly(Tokenizer):
     def special_ids(self) -> list[int]:
         return []
 
+    def encode_whole(self, text: str, *, special: bool = False) -> NoReturn:
+        self._refuse()
+
     def encode_bytes(self, text: bytes, *, special: bool = False, bos: bool = False) -> NoReturn:
         self._refuse()
 

@@ -63,7 +63,7 @@ class LibraryTokenizer(Tokenizer):
     @cached_property
     def fingerprint(self) -> str:
         """Of the file, and of what stands beside it."""
-        settings = (self._data.bos_id, self._data.add_bos, self._data.begin_ids)
+        settings = (self._data.bos_id, self._data.add_bos, self._data.begin_ids, self._data.end_ids)
         return hashlib.blake2b(f"{settings}{self._source}".encode(), digest_size=16).hexdigest()
 
     # Three of them, for whether it finds special tokens is a state of each.

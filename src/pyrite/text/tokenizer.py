@@ -139,7 +139,7 @@ class Tokenizer:
         settings = (
             *(data.model, self.pre, data.bos_id, data.unknown_id, data.add_bos),
             *(data.add_space_prefix, data.space_prefix, data.whole_words, data.normalization),
-            *(data.add_eos, data.begin_ids),
+            *(data.add_eos, data.begin_ids, data.end_ids),
         )
         digest = hashlib.blake2b(repr(settings).encode(), digest_size=16)
         digest.update(self._kinds.data)
@@ -179,6 +179,14 @@ class Tokenizer:
         Raises ParameterError for a lone surrogate, which no encoding of text can carry.
         """
         return self.encode_bytes(utf8(text), special=special, bos=bos)
+
+    def encode_whole(self, text: str, *, special: bool = False) -> NDArray[np.int32]:
+        """Ids of a text that is complete, as one to be embedded is: begun and ended as the model
+        wants it. (tokens,)"""
+        data = self._data
+        end = data.end_ids or (data.eos_ids[:1] if data.add_eos else ())
+        ids = self.encode(text, special=special, bos=True)
+        return np.concatenate([ids, np.array(end, np.int32)])
 
     def encode_bytes(
         self, text: bytes, *, special: bool = False, bos: bool = False

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyrite.errors import ParameterError
@@ -18,19 +18,19 @@ from pyrite.server.anthropic.types import (
     ToolChoiceNone,
     ToolChoiceTool,
 )
-from pyrite.server.ask import ChatAsk, NamedTool, ToolChoice
+from pyrite.server.ask import NEUTRAL, ChatAsk, NamedTool, ToolChoice
 from pyrite.server.thinking import thinking_options
 
 TOOL_NAME = re.compile(r"[A-Za-z0-9_-]{1,128}")
 SAME = ("max_tokens", "temperature", "top_p", "top_k")  # named alike in SamplingParams
 
 
-def ask_of(request: CountRequest) -> ChatAsk:
-    """Raises ParameterError."""
+def ask_of(request: CountRequest, defaults: Mapping[str, Any] = NEUTRAL) -> ChatAsk:
+    """`defaults`: how to sample where the request does not say. Raises ParameterError."""
     messages = conversation_of(request.system, request.messages)
     return ChatAsk(
         messages,
-        params_of(request),
+        params_of(request, defaults),
         tools=tools_of(request.tools),
         tool_choice=choice_of(request),
         parallel_tool_calls=not getattr(request.tool_choice, "disable_parallel_tool_use", False),
@@ -50,12 +50,12 @@ def is_prefill(messages: Sequence[dict[str, Any]]) -> bool:
     return True
 
 
-def params_of(request: CountRequest) -> SamplingParams:
+def params_of(request: CountRequest, defaults: Mapping[str, Any]) -> SamplingParams:
     if not isinstance(request, MessagesRequest):
         return SamplingParams()
     fields = {name: value for name in SAME if (value := getattr(request, name)) is not None}
     stop = tuple(request.stop_sequences)
-    return SamplingParams(**fields, stop=stop, grammar=grammar_of(request))
+    return SamplingParams(**{**defaults, **fields}, stop=stop, grammar=grammar_of(request))
 
 
 def grammar_of(request: CountRequest) -> Grammar | None:

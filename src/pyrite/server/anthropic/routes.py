@@ -63,7 +63,7 @@ async def messages(service: Service, body: bytes, tenant: str, request_id: str) 
     headers = header_of(MESSAGES.check(raw))
     request = converted(raw, MessagesRequest)
     service.card.check(request.model)
-    asks = [ask_of(request)]
+    asks = [ask_of(request, service.prompts.sampling)]
     return MessageReply(service, request, asks, tenant, headers, request_id=request_id)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from pyrite.errors import ParameterError
 from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.params import SamplingParams
-from pyrite.server.ask import ChatAsk, TextAsk
+from pyrite.server.ask import NEUTRAL, ChatAsk, TextAsk
 from pyrite.server.ollama.types import (
     Asked,
     ChatRequest,
@@ -32,11 +32,14 @@ SAMPLING_NAMES = {  # of options, and of SamplingParams
 }
 
 
-def chat_ask(request: ChatRequest) -> ChatAsk:
-    """Raises ParameterError."""
+def chat_ask(request: ChatRequest, defaults: Mapping[str, Any] = NEUTRAL) -> ChatAsk:
+    """`defaults`: what the model's maker samples with; it goes before this dialect's own.
+
+    Raises ParameterError.
+    """
     return ChatAsk(
         conversation_of(request.messages),
-        params_of(request),
+        params_of(request, defaults),
         tools=request.tools,
         tool_choice="auto" if request.tools else "none",
         continue_final_message=request.messages[-1].role == "assistant",
@@ -44,23 +47,25 @@ def chat_ask(request: ChatRequest) -> ChatAsk:
     )
 
 
-def generate_ask(request: GenerateRequest, *, has_template: bool) -> ChatAsk | TextAsk:
+def generate_ask(
+    request: GenerateRequest, *, has_template: bool, defaults: Mapping[str, Any] = NEUTRAL
+) -> ChatAsk | TextAsk:
     """A prompt goes through the chat template, if there is one and it is wanted."""
     if request.raw or request.suffix or not has_template:
         if request.system:
             limit = "absent where the prompt goes to the model as it is"
             raise ParameterError("system", request.system, limit)
-        return TextAsk(request.prompt, params_of(request), suffix=request.suffix or None)
+        return TextAsk(request.prompt, params_of(request, defaults), suffix=request.suffix or None)
     system = [{"role": "system", "content": request.system}] if request.system else []
     return ChatAsk(
         [*system, {"role": "user", "content": request.prompt}],
-        params_of(request),
+        params_of(request, defaults),
         tool_choice="none",
         template_options=template_options(request),
     )
 
 
-def params_of(request: Asked) -> SamplingParams:
+def params_of(request: Asked, defaults: Mapping[str, Any]) -> SamplingParams:
     given = {
         SAMPLING_NAMES.get(name, name): value
         for name, value in msgspec.structs.asdict(request.options).items()
@@ -73,7 +78,8 @@ def params_of(request: Asked) -> SamplingParams:
         raise ParameterError("top_logprobs", top, f"a whole number from 0 to {MAX_TOP_LOGPROBS}")
     if request.logprobs:
         given["logprobs"] = top
-    return SamplingParams(**{**DEFAULTS, **given}, grammar=grammar_of(request.format))
+    fields = {**DEFAULTS, **defaults, **given}
+    return SamplingParams(**fields, grammar=grammar_of(request.format))
 
 
 def grammar_of(format: Format | None) -> Grammar | None:

@@ -114,7 +114,14 @@ async def chat(
     check_model(service, request.model)
     if not request.messages:
         return JsonReply(loaded(request.model, as_message(Words())), headers)
-    return AnswerReply(service, request, [chat_ask(request)], tenant, headers, shape=as_message)
+    return AnswerReply(
+        service,
+        request,
+        [chat_ask(request, service.prompts.sampling)],
+        tenant,
+        headers,
+        shape=as_message,
+    )
 
 
 async def generate(
@@ -125,7 +132,11 @@ async def generate(
     check_model(service, request.model)
     if not request.prompt and not request.suffix:
         return JsonReply(loaded(request.model, as_response(Words())), headers)
-    ask = generate_ask(request, has_template=service.prompts.template is not None)
+    ask = generate_ask(
+        request,
+        has_template=service.prompts.template is not None,
+        defaults=service.prompts.sampling,
+    )
     return AnswerReply(service, request, [ask], tenant, headers, shape=as_response)
 
 

@@ -10,7 +10,7 @@ import msgspec
 from pyrite.errors import ParameterError
 from pyrite.request import PositionLogprobs, PrefixMiss, Usage
 from pyrite.sampling.params import SamplingParams
-from pyrite.server.ask import ChatAsk, Ended, Event, Part, Started
+from pyrite.server.ask import NEUTRAL, ChatAsk, Ended, Event, Part, Started
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.fields import Fields, Refused, header_of
 from pyrite.server.limits import DEFAULT_LIMITS, Limits
@@ -91,8 +91,12 @@ WORDS = {
 FIELDS = Fields(ChatRequest, REFUSED, IGNORED, WORDS)
 
 
-def ask_of(request: ChatRequest, limits: Limits = DEFAULT_LIMITS) -> ChatAsk:
-    """Raises ParameterError."""
+def ask_of(
+    request: ChatRequest,
+    limits: Limits = DEFAULT_LIMITS,
+    defaults: Mapping[str, Any] = NEUTRAL,
+) -> ChatAsk:
+    """`defaults`: how to sample where the request does not say. Raises ParameterError."""
     if not 1 <= request.n <= limits.choices:
         raise ParameterError("n", request.n, f"a whole number from 1 to {limits.choices}")
     if not request.messages:
@@ -100,7 +104,7 @@ def ask_of(request: ChatRequest, limits: Limits = DEFAULT_LIMITS) -> ChatAsk:
     choice, tools = callable_tools(request.tool_choice, request.tools)
     return ChatAsk(
         request.messages,
-        params(request),
+        params(request, defaults),
         tools=tools,
         tool_choice=choice,
         parallel_tool_calls=request.parallel_tool_calls,
@@ -113,7 +117,7 @@ def ask_of(request: ChatRequest, limits: Limits = DEFAULT_LIMITS) -> ChatAsk:
     )
 
 
-def params(request: ChatRequest) -> SamplingParams:
+def params(request: ChatRequest, defaults: Mapping[str, Any]) -> SamplingParams:
     fields = request.given()
     if request.max_completion_tokens is not None:
         fields["max_tokens"] = request.max_completion_tokens
@@ -124,7 +128,7 @@ def params(request: ChatRequest) -> SamplingParams:
         raise ParameterError("top_logprobs", top, "absent unless logprobs is true")
     if request.logprobs:
         fields["logprobs"] = top or 0
-    return params_of(fields)
+    return params_of(fields, defaults)
 
 
 def template_options(request: ChatRequest) -> dict[str, Any]:
@@ -326,5 +330,5 @@ async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -
     headers = header_of(FIELDS.check(raw))
     request = converted(raw, ChatRequest)
     service.card.check(request.model)
-    asks = [ask_of(request, service.limits)]
+    asks = [ask_of(request, service.limits, service.prompts.sampling)]
     return ChatReply(service, request, asks, tenant, headers, answer_id=answer_id)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from typing import Any
 
 import msgspec
@@ -10,7 +10,7 @@ import msgspec
 from pyrite.errors import ParameterError
 from pyrite.request import PositionLogprobs, TokenLogprob
 from pyrite.sampling.params import SamplingParams
-from pyrite.server.ask import Ended, Event, Part, Started, TextAsk
+from pyrite.server.ask import NEUTRAL, Ended, Event, Part, Started, TextAsk
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.fields import Fields, Refused, header_of
 from pyrite.server.limits import DEFAULT_LIMITS, Limits
@@ -64,8 +64,15 @@ FIELDS = Fields(
 )
 
 
-def asks_of(request: CompletionRequest, limits: Limits = DEFAULT_LIMITS) -> list[TextAsk]:
-    """One ask a prompt. Raises ParameterError."""
+def asks_of(
+    request: CompletionRequest,
+    limits: Limits = DEFAULT_LIMITS,
+    defaults: Mapping[str, Any] = NEUTRAL,
+) -> list[TextAsk]:
+    """One ask a prompt. `defaults`: how to sample where the request does not say.
+
+    Raises ParameterError.
+    """
     best_of = request.n if request.best_of is None else request.best_of
     if not 1 <= request.n <= limits.choices:
         raise ParameterError("n", request.n, f"a whole number from 1 to {limits.choices}")
@@ -79,7 +86,7 @@ def asks_of(request: CompletionRequest, limits: Limits = DEFAULT_LIMITS) -> list
     if len(prompts) * best_of > limits.answers:
         limit = f"such that prompts times best_of are at most {limits.answers}"
         raise ParameterError("n", request.n, limit)
-    asked = params(request, ranked=best_of > request.n)
+    asked = params(request, defaults, ranked=best_of > request.n)
     return [
         TextAsk(
             prompt,
@@ -95,7 +102,9 @@ def asks_of(request: CompletionRequest, limits: Limits = DEFAULT_LIMITS) -> list
     ]
 
 
-def params(request: CompletionRequest, *, ranked: bool) -> SamplingParams:
+def params(
+    request: CompletionRequest, defaults: Mapping[str, Any], *, ranked: bool
+) -> SamplingParams:
     fields = {"max_tokens": DEFAULT_MAX_TOKENS, **request.given()}
     if request.logprobs is not None and not 0 <= request.logprobs <= MAX_LOGPROBS:
         raise ParameterError(
@@ -106,7 +115,7 @@ def params(request: CompletionRequest, *, ranked: bool) -> SamplingParams:
     elif request.echo and request.logprobs is not None:
         fields["prompt_logprobs"] = request.logprobs
     fields["logprobs"] = 0 if ranked and request.logprobs is None else request.logprobs
-    return params_of(fields)
+    return params_of(fields, defaults)
 
 
 def prompts_of(given: str | list[Any]) -> list[str | tuple[int, ...]]:
@@ -310,5 +319,5 @@ async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -
     headers = header_of(FIELDS.check(raw))
     request = converted(raw, CompletionRequest)
     service.card.check(request.model)
-    asks = asks_of(request, service.limits)
+    asks = asks_of(request, service.limits, service.prompts.sampling)
     return CompletionReply(service, request, asks, tenant, headers, answer_id=answer_id)

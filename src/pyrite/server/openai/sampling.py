@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from pyrite.errors import ParameterError
@@ -83,5 +84,6 @@ def bias(given: dict[str, float] | None) -> dict[int, float] | None:
     return {int(token_id): value for token_id, value in given.items()}
 
 
-def params_of(fields: dict[str, Any]) -> SamplingParams:
-    return SamplingParams(**fields)
+def params_of(fields: Mapping[str, Any], defaults: Mapping[str, Any]) -> SamplingParams:
+    """`defaults`: of what the request does not state."""
+    return SamplingParams(**{**defaults, **fields})

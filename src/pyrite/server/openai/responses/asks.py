@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pyrite.errors import ParameterError
 from pyrite.sampling.grammar import Grammar
 from pyrite.sampling.params import SamplingParams
-from pyrite.server.ask import ChatAsk, NamedTool, ToolChoice
+from pyrite.server.ask import NEUTRAL, ChatAsk, NamedTool, ToolChoice
 from pyrite.server.openai.responses.conversation import conversation_of
 from pyrite.server.openai.responses.types import (
     AllowedTools,
@@ -37,14 +37,14 @@ INCLUDED_BY_OTHERS = (  # by tools that are not here, or by a server that keeps 
 )
 
 
-def ask_of(request: ResponsesRequest) -> ChatAsk:
-    """Raises ParameterError."""
+def ask_of(request: ResponsesRequest, defaults: Mapping[str, Any] = NEUTRAL) -> ChatAsk:
+    """`defaults`: how to sample where the request does not say. Raises ParameterError."""
     check_metadata(request.metadata)
     messages = conversation_of(request.instructions, request.input)
     tools = callable_tools(request)
     return ChatAsk(
         messages,
-        params_of(request),
+        params_of(request, defaults),
         tools=[{"type": "function", "function": function_of(tool)} for tool in tools],
         tool_choice=choice_of(request, tools),
         parallel_tool_calls=request.parallel_tool_calls,
@@ -65,7 +65,7 @@ def ignored_includes(include: Sequence[str]) -> tuple[str, ...]:
     return tuple(f"include[{name}]" for name in include if name != LOGPROBS)
 
 
-def params_of(request: ResponsesRequest) -> SamplingParams:
+def params_of(request: ResponsesRequest, defaults: Mapping[str, Any]) -> SamplingParams:
     fields: dict[str, Any] = {
         "max_tokens": request.max_output_tokens,
         "temperature": request.temperature,
@@ -77,7 +77,8 @@ def params_of(request: ResponsesRequest) -> SamplingParams:
     if wants_logprobs(request):
         fields["logprobs"] = top
     fields["grammar"] = grammar_of(request.text.format)
-    return SamplingParams(**{name: value for name, value in fields.items() if value is not None})
+    given = {name: value for name, value in fields.items() if value is not None}
+    return SamplingParams(**{**defaults, **given})
 
 
 def grammar_of(format: Format | None) -> Grammar | None:

@@ -30,7 +30,7 @@ async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -
     request = converted(raw, ResponsesRequest)
     service.card.check(request.model)
     headers = header_of((*ignored, *ignored_includes(request.include)))
-    asks = [ask_of(request)]
+    asks = [ask_of(request, service.prompts.sampling)]
     return ResponseReply(service, request, asks, tenant, headers, raw=raw, answer_id=answer_id)
 
 
