@@ -47,9 +47,21 @@ TINY = (
     "cohere",
     "stablelm",
     "gpt2",
+    "gpt_oss",
+    "deepseek_v2",
+    "deepseek_v3",
 )
 # Whose operations the CPU backend lacks.
-REFERENCE_ONLY = ("mixtral", "qwen2_moe", "qwen3_moe", "olmoe", "granitemoe")
+REFERENCE_ONLY = (
+    "mixtral",
+    "qwen2_moe",
+    "qwen3_moe",
+    "olmoe",
+    "granitemoe",
+    "gpt_oss",
+    "deepseek_v2",
+    "deepseek_v3",
+)
 QUANTIZED = tuple(
     f"{family}_{kind}" for family in ("llama", "qwen2") for kind in ("q4_0", "q8_0", "q4_k_m")
 )

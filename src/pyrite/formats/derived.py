@@ -75,6 +75,20 @@ def rows_of_each(tensor: Tensor, name: str, first: int, count: int, step: int = 
     return Tensor(name, tensor.type, shape, tensor.data, make, recipe)
 
 
+def every_column(tensor: Tensor, first: int, step: int) -> Tensor:
+    """Of each row column `first`, and every `step`-th after it."""
+    require_items(tensor)
+    item = ITEMS[tensor.type]
+
+    def make(start: int, count: int) -> Bytes:
+        values = tensor.read(start, count).view(item).reshape(count, tensor.shape[-1])
+        return np.ascontiguousarray(values[:, first::step]).reshape(-1).view(np.uint8)
+
+    shape = (*tensor.shape[:-1], len(range(first, tensor.shape[-1], step)))
+    recipe = f"{tensor.recipe} columns {first} by {step}"
+    return Tensor(tensor.name, tensor.type, shape, tensor.data, make, recipe)
+
+
 def picked_rows(tensor: Tensor, order: Sequence[int] | NDArray[np.int64]) -> Tensor:
     """Row i is row order[i] of the tensor; of a vector, value i."""
     if len(tensor.shape) == 1:
@@ -132,8 +146,11 @@ def _in_order(name: str, shape: tuple[int, ...], parts: Sequence[Tensor]) -> Ten
 
 
 def transposed(tensor: Tensor) -> Tensor:
-    """The last two axes change places. Raises UnsupportedError for types of blocks."""
+    """The last two axes change places. Raises UnsupportedError for types of blocks, TensorError
+    for vectors."""
     require_items(tensor)
+    if len(tensor.shape) < 2:
+        raise TensorError(f"{tensor.name} is {tensor.shape}: must be a matrix")
     *stack, rows, columns = tensor.shape
     item = ITEMS[tensor.type]
 

@@ -36,7 +36,9 @@ def add(graph: GraphBuilder, config: ModelConfig, x: View, part: View) -> View:
     return graph.add(x, graph.scale(part, config.residual_scale))
 
 
-def attention(graph: GraphBuilder, config: ModelConfig, x: View, layer: int) -> View:
+def attention(
+    graph: GraphBuilder, config: ModelConfig, x: View, layer: int, sinks: str | None = None
+) -> View:
     """Projections, rotary positions, attention and output projection of one layer."""
     name = f"blk.{layer}.attn_"
     own, bias = config.layers[layer], config.query_bias
@@ -49,7 +51,7 @@ def attention(graph: GraphBuilder, config: ModelConfig, x: View, layer: int) -> 
     if own.rope is not None:
         query = graph.rotate(query, config.head_width, own.rope)
         key = graph.rotate(key, config.head_width, own.rope)
-    mixed = mix(graph, config, query, key, value, layer)
+    mixed = mix(graph, config, query, key, value, layer, sinks)
     return linear(graph, mixed, name + "output", config.width, config.output_bias)
 
 
@@ -93,18 +95,23 @@ def gated(
     return linear(graph, product, f"{name}down{suffix}", config.width, bias)
 
 
-def experts(graph: GraphBuilder, config: ModelConfig, x: View, layer: int) -> View:
-    """The experts that a router chooses, and those that every token passes."""
+def experts(
+    graph: GraphBuilder, config: ModelConfig, x: View, layer: int, bias: bool = False
+) -> View:
+    """The experts that a router chooses, and those that every token passes. `bias`: the router and
+    each chosen expert have some."""
     assert config.experts is not None
     name = f"blk.{layer}.ffn_"
-    scores = linear(graph, x, name + "gate_inp", config.experts.count)
+    gate, up, down = (f"{name}{part}_exps." for part in ("gate", "up", "down"))
+    scores = linear(graph, x, name + "gate_inp", config.experts.count, bias)
     mixed = graph.experts(
         x,
         scores,
         routing(config, layer),
-        (name + "gate_exps.weight", name + "up_exps.weight", name + "down_exps.weight"),
+        (gate + "weight", up + "weight", down + "weight"),
         feed_forward=config.experts.feed_forward,
         activation=config.activation,
+        biases=(gate + "bias", up + "bias", down + "bias") if bias else (None, None, None),
     )
     if config.experts.shared == 0:
         return mixed

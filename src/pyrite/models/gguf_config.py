@@ -27,7 +27,7 @@ from pyrite.models.config import (
     StateSpaceConfig,
 )
 from pyrite.models.fields import MISSING, Fields
-from pyrite.models.gguf_rope import read_ropes
+from pyrite.models.gguf_rope import latent_growth, read_ropes
 
 EMBEDDING = "token_embd.weight"
 
@@ -75,7 +75,8 @@ def read_gguf_config(
         norm_eps=_norm_eps(keys, family),
         norm_bias=family.norm_bias,
         activation=family.activation,
-        attention_scale=_scale(keys, family, num_layers, width / max(1, *heads), turned),
+        attention_scale=_scale(keys, family, num_layers, width / max(1, *heads), turned)
+        * (latent_growth(keys) if latent else 1.0),
         attention_softcap=keys.number("attn_logit_softcapping", 0.0, 1e6, family.attention_softcap),
         final_softcap=keys.number("final_logit_softcapping", 0.0, 1e6, family.final_softcap),
         embedding_scale=_embedding_scale(keys, family, width),
@@ -223,7 +224,7 @@ def _experts(keys: Fields, checkpoint: Checkpoint, family: Family) -> ExpertsCon
             f"{keys.prefix}expert_count = {count}: {family.name} is executed without experts"
         )
     used = keys.integer("expert_used_count", 1, count)
-    routing = replace(_routing(keys, family.routing, count), num_used=used)
+    routing = replace(_routing(keys, checkpoint, family.routing, count), num_used=used)
     return ExpertsConfig(
         count=count,
         feed_forward=_expert_width(keys, checkpoint),
@@ -232,14 +233,19 @@ def _experts(keys: Fields, checkpoint: Checkpoint, family: Family) -> ExpertsCon
     )
 
 
-def _routing(keys: Fields, default: Routing, count: int) -> Routing:
+def _routing(keys: Fields, checkpoint: Checkpoint, default: Routing, count: int) -> Routing:
+    """Groups of sigmoids count as their two best: DeepSeek V3's choice; V2 has softmax, and the
+    best alone."""
     gating = keys.integer("expert_gating_func", 0, 2, 0)
     groups = keys.integer("expert_group_count", 0, count, 0) or default.groups
     if count % groups:
         raise UnsupportedError(f"{keys.prefix}expert_group_count = {groups} of {count} experts")
+    shares = SHARES.get(gating, default.shares)
     return replace(
         default,
-        shares=SHARES.get(gating, default.shares),  # type: ignore[arg-type]
+        shares=shares,  # type: ignore[arg-type]
+        bias=default.bias if default.bias and _first(checkpoint, default.bias) else None,
+        group_score="top2" if shares == "sigmoid" else "max",
         is_normalized=keys.boolean("expert_weights_norm", default.is_normalized),
         scale=keys.number("expert_weights_scale", 0.0, 1e6, 0.0) or default.scale,
         groups=groups,

@@ -19,6 +19,7 @@ from pyrite.records import dataclass
 FREQUENCY_FACTORS = "rope_freqs.weight"
 SHORT_FACTORS = "rope_factors_short.weight"
 LONG_FACTORS = "rope_factors_long.weight"
+LOG_MULTIPLIER = "rope.scaling.yarn_log_multiplier"
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,9 +92,24 @@ def _scaling(
         original_context=original,
         beta_fast=fast,
         beta_slow=slow,
-        attention_factor=attention * (0.1 * math.log(factor) + 1.0),
+        attention_factor=attention * (1.0 if _log_multiplier(keys) else growth(factor)),
         truncate=truncate,
     )
+
+
+def growth(factor: float, weight: float = 1.0) -> float:
+    """How much larger yarn makes queries and keys."""
+    return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+
+def latent_growth(keys: Fields) -> float:
+    """Of the scores of latent attention, whose queries and keys yarn leaves as they are."""
+    multiplier, factor = _log_multiplier(keys), keys.number("rope.scaling.factor", 0.0, 1e6, 0.0)
+    return growth(factor, 10 * multiplier) ** 2
+
+
+def _log_multiplier(keys: Fields) -> float:
+    return keys.number(LOG_MULTIPLIER, 0.0, 1e3, 0.0)
 
 
 def _long(

@@ -15,7 +15,13 @@ from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats import derived
 from pyrite.models import config as limits
 from pyrite.models.fields import Fields
-from pyrite.models.gguf_rope import FREQUENCY_FACTORS, LONG_FACTORS, SHORT_FACTORS
+from pyrite.models.gguf_rope import (
+    FREQUENCY_FACTORS,
+    LOG_MULTIPLIER,
+    LONG_FACTORS,
+    SHORT_FACTORS,
+    growth,
+)
 from pyrite.models.hub import Folder
 
 SHOWN = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
@@ -103,22 +109,22 @@ def _scaled(folder: Folder, keys: Fields, kind: str) -> None:
     folder.put("rope.scaling.yarn_beta_fast", keys.number("beta_fast", 1e-3, 1e6, 32.0))
     folder.put("rope.scaling.yarn_beta_slow", keys.number("beta_slow", 1e-3, 1e6, 1.0))
     folder.put("rope.scaling.truncate", keys.boolean("truncate", True))
-    wanted = _yarn_attention_factor(keys, factor)
-    folder.put("rope.scaling.attn_factor", wanted / growth(factor))
+    _put_yarn_attention(folder, keys, factor)
 
 
-def _yarn_attention_factor(keys: Fields, factor: float) -> float:
+def _put_yarn_attention(folder: Folder, keys: Fields, factor: float) -> None:
+    """What cos and sin are multiplied by. GGUF states what it is besides `growth`, or besides 1
+    where there is a multiplier, which is a tenth of DeepSeek's."""
     mscale = keys.number("mscale", 0.0, 1e3, 0.0)
     all_widths = keys.number("mscale_all_dim", 0.0, 1e3, 0.0)
-    default = growth(factor)
+    wanted = taken = growth(factor)
+    if all_widths:
+        folder.put(LOG_MULTIPLIER, 0.1 * all_widths)
+        taken = 1.0
     if mscale and all_widths:
-        default = growth(factor, mscale) / growth(factor, all_widths)
-    return keys.number("attention_factor", 1e-3, 1e3, default)
-
-
-def growth(factor: float, weight: float = 1.0) -> float:
-    """How much larger yarn makes queries and keys."""
-    return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
+        wanted = growth(factor, mscale) / growth(factor, all_widths)
+    wanted = keys.number("attention_factor", 1e-3, 1e3, wanted)
+    folder.put("rope.scaling.attn_factor", wanted / taken)
 
 
 def _llama3(folder: Folder, keys: Fields, theta: float, width: int) -> None:

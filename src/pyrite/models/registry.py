@@ -39,9 +39,12 @@ Result = Literal["logits", "hidden"]
 # Each has FAMILIES and HUBS with these names; one is imported when its model is opened.
 ARCHITECTURES = {
     "command-r": "cohere",
+    "deepseek": "deepseek",
+    "deepseek2": "deepseek",
     "gemma": "gemma",
     "gemma2": "gemma",
     "gemma3": "gemma",
+    "gpt-oss": "gpt_oss",
     "gpt2": "gpt2",
     "granite": "granite",
     "granitemoe": "granite",
@@ -58,13 +61,18 @@ ARCHITECTURES = {
 }
 MODEL_TYPES = {
     "cohere": "cohere",
+    "deepseek": "deepseek",
+    "deepseek_v2": "deepseek",
+    "deepseek_v3": "deepseek",
     "gemma": "gemma",
     "gemma2": "gemma",
     "gemma3_text": "gemma",
     "gpt2": "gpt2",
+    "gpt_oss": "gpt_oss",
     "granite": "granite",
     "granitemoe": "granite",
     "granitemoeshared": "granite",
+    "kimi_k2": "deepseek",
     "llama": "llama",
     "mistral": "llama",
     "mixtral": "llama",

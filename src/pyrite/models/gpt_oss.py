@@ -1,0 +1,111 @@
+"""GPT-OSS: experts with biases behind a clamped SwiGLU, sinks, and a window in every other layer.
+
+A folder has gate and up of an expert in one matrix, row by row in turn, either as numbers (where
+the matrix is transposed) or as MXFP4.
+
+Source: arXiv 2508.10925 and the published code and weights.
+"""
+
+from __future__ import annotations
+
+from pyrite.errors import TensorError, UnsupportedError
+from pyrite.formats import derived
+from pyrite.formats.checkpoint import Tensor
+from pyrite.formats.mxfp4 import repacked
+from pyrite.graph.build import GraphBuilder
+from pyrite.graph.ops import Routing
+from pyrite.graph.values import SWIGLU_LIMIT, View
+from pyrite.models import blocks, hub_config
+from pyrite.models import config as limits
+from pyrite.models.config import Family, ModelConfig
+from pyrite.models.hub import ATTENTION, Folder, hub
+
+
+def layer(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View:
+    name = f"blk.{index}."
+    normed = blocks.norm(graph, config, x, name + "attn_norm")
+    mixed = blocks.attention(graph, config, normed, index, sinks=name + "attn_sinks.weight")
+    x = graph.add(x, mixed)
+    normed = blocks.norm(graph, config, x, name + "post_attention_norm")
+    return graph.add(x, blocks.experts(graph, config, normed, index, bias=True))
+
+
+GPT_OSS = Family(
+    name="gpt-oss",
+    layer=layer,
+    activation="clamped_swiglu",
+    truncates_yarn=False,
+    theta=150000.0,
+    window_pattern=2,
+    query_bias=True,
+    routing=Routing(1),
+)
+
+
+def translate(folder: Folder) -> None:
+    keys = folder.keys
+    hub_config.decoder(folder, eps=1e-5)
+    hub_config.windows(folder, GPT_OSS.window_pattern, default=128)
+    hub_config.experts(folder, count="num_local_experts", width=None, normalized=None)
+    limit = keys.number("swiglu_limit", 0.0, 1e6, SWIGLU_LIMIT)
+    if limit != SWIGLU_LIMIT:
+        raise UnsupportedError(f"swiglu_limit = {limit:g}: only {SWIGLU_LIMIT:g} is executed here")
+    hub_config.biases(folder, feed_forward="")
+    used = folder.stated("expert_used_count")
+    keys.integer("experts_per_token", used, used, used)
+    keys.integer("initial_context_length", 1, limits.MAX_CONTEXT, 1)  # rope_scaling has it too
+    for name in folder.tensors.layers():
+        _translate_experts(folder, name)
+
+
+def _translate_experts(folder: Folder, layer: str) -> None:
+    tensors = folder.tensors
+    for part in ("both", "down"):
+        if (blocks_name := f"{layer}{part}.blocks") in tensors:
+            packed = repacked(tensors.take(blocks_name), tensors.take(f"{layer}{part}.scales"))
+            tensors.put(f"{layer}{part}.weight", packed)
+        else:
+            tensors.change(f"{layer}{part}.weight", derived.transposed)
+    tensors.rename(layer + "down.weight", layer + "ffn_down_exps.weight")
+    _in_turn(folder, layer, "weight")
+    _in_turn(folder, layer, "bias")
+
+
+def _in_turn(folder: Folder, layer: str, kind: str) -> None:
+    """Outputs of gate and up: even ones and odd ones."""
+    both = folder.tensors.get(f"{layer}both.{kind}")
+    if both is None:
+        return
+    folder.tensors.take(both.name)
+    outputs = both.shape[1] if len(both.shape) > 1 else 1
+    if outputs % 2 or len(both.shape) != (3 if kind == "weight" else 2):
+        raise TensorError(f"{both.name} is {both.shape}: must hold as many of gate as of up")
+    for first, part in enumerate(("gate", "up")):
+        half = _every_other(both, first, outputs // 2)
+        folder.tensors.put(f"{layer}ffn_{part}_exps.{kind}", half)
+
+
+def _every_other(both: Tensor, first: int, count: int) -> Tensor:
+    if len(both.shape) == 2:
+        return derived.every_column(both, first, step=2)
+    return derived.rows_of_each(both, both.name, first, count, step=2)
+
+
+_LAYER = {
+    "input_layernorm": "attn_norm",
+    "post_attention_layernorm": "post_attention_norm",
+    "self_attn.sinks": "attn_sinks.weight",
+    "mlp.router": "ffn_gate_inp",
+    "mlp.experts.gate_up_proj": "both.weight",
+    "mlp.experts.gate_up_proj_bias": "both.bias",
+    "mlp.experts.gate_up_proj_blocks": "both.blocks",
+    "mlp.experts.gate_up_proj_scales": "both.scales",
+    "mlp.experts.down_proj": "down.weight",
+    "mlp.experts.down_proj_bias": "ffn_down_exps.bias",
+    "mlp.experts.down_proj_blocks": "down.blocks",
+    "mlp.experts.down_proj_scales": "down.scales",
+}
+
+HUBS = {"gpt_oss": hub("gpt-oss", translate, ATTENTION | _LAYER)}
+
+FAMILIES = {family.name: family for family in (GPT_OSS,)}
