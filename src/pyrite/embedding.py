@@ -90,7 +90,9 @@ class Embedder:
 
     def __init__(self, loaded: Loaded) -> None:
         self._loaded = loaded
-        self._plan = build_plan(loaded.checkpoint, result="hidden")
+        self._plan = build_plan(
+            loaded.checkpoint, result="hidden", context_length=loaded.engine.context_length
+        )
         self._waiting: list[_Text] = []  # by order
         self._current: _Text | None = None  # partly computed
         self._vectors: dict[str, dict[int, Floats]] = {}  # of the requests that have not ended

@@ -24,7 +24,7 @@ from pyrite.formats.vocabulary import require_tokenizer
 from pyrite.graph.plan import Plan
 from pyrite.kv.pages import pages_for
 from pyrite.memory import memory_errors
-from pyrite.models.registry import build_plan, open_model
+from pyrite.models.registry import build_plan, open_model, plan_for
 from pyrite.nodes import find_nodes
 from pyrite.records import dataclass
 from pyrite.room import Room, available_for, find_room, room_note
@@ -73,6 +73,7 @@ def _load_engine(path: Path, settings: Settings, progress: Progress | None) -> L
     making = Beside(lambda: own_tokenizer(checkpoint))
     plan = build_plan(checkpoint)
     room = find_room(plan, checkpoint.tensors, settings, available_for(plan, settings))
+    plan = plan_for(checkpoint, plan, room.context)
     threads = choose_threads(settings.threads)
     watch.lap("plan")
     backend = make_backend(settings, checkpoint.files, progress)
@@ -215,6 +216,7 @@ def make_guesser(
     own = replace(settings, context=context, kv_pages=pages, kv_bytes=None, state_slots=None)
     draft_room = find_room(plan, draft.tensors, own, available_for(plan, own))
     backend = make_backend(settings, draft.files, progress)
+    plan = plan_for(draft, plan, draft_room.context)
     runner = prepared(backend, plan, draft.tensors, draft_room, settings, threads)
     from pyrite.drafting import DraftModel
 

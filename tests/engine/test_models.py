@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 import pyrite
+from pyrite.embedding import Embedder
 from pyrite.errors import ContextLengthError
 from pyrite.llm import Model
 
@@ -122,3 +123,22 @@ def test_smollm2_prompts_that_are_empty(smollm2: Model) -> None:
         with pytest.raises(pyrite.PyriteError, match="at least one token"):
             smollm2.generate(prompt)
     assert smollm2.chat("", temperature=0, max_tokens=3).usage.prompt_tokens > 3
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_angles_are_those_of_the_context(golden: Path, backend: str) -> None:
+    """Longrope has factors for contexts up to 24 tokens, and others beyond."""
+    folder = golden / "tiny" / "phi3_longrope"
+    expected = np.load(folder / "expected.npz")
+    vectors = []
+    for context, name in ((24, "0"), (192, "1")):
+        with pyrite.load(folder, backend=backend, context=context) as model:
+            answer = model.generate(
+                expected[f"ids_{name}"], temperature=0, max_tokens=1, ignore_eos=True, logprobs=1
+            )
+            logits = expected[f"logits_{name}"][-1].astype(np.float64)
+            assert answer.token_ids == (int(logits.argmax()),)
+            largest = logits.max() - np.log(np.exp(logits).sum())
+            assert answer.logprobs[0].token.logprob == pytest.approx(largest, abs=1e-2)
+            vectors.append(Embedder(model.loaded).embed([[5, 6, 7, 8, 9]])[0])
+    assert np.abs(vectors[0] - vectors[1]).max() > 1e-3, "those without the head have them too"

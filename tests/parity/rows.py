@@ -27,11 +27,11 @@ class Row:
 
 
 # The CPU backend keeps keys and values in float16. The reference, given that rounding, is as far
-# from the golden logits, 4.5e-3 at most (test_cpu_reference.py); on the real models 1.4e-2 was
+# from the golden logits, 7.6e-3 at most (test_cpu_reference.py); on the real models 1.4e-2 was
 # measured.
 BACKENDS = (
     Row("reference", ReferenceBackend(), 3e-5, 2e-4),
-    Row("cpu", CpuBackend(), 6e-3, 2e-2),
+    Row("cpu", CpuBackend(), 1e-2, 2e-2),
 )
 
 

@@ -2,7 +2,7 @@
 
 What is left is the order of float32 sums (and with it, now and then, a key or value rounded the
 other way), and for quantised weights the rounding of activations to 15 bits, or to 8 in "fast".
-Measured, in standard deviations of the logits: 5e-4, 1.4e-3, 0.11; each limit is about twice that.
+Measured, in standard deviations of the logits: 1e-3, 1.4e-3, 0.11; each limit is about twice that.
 With 8-bit keys and values 2e-4, where a column was rounded the other way; 8 bits themselves cost
 1.6e-2 in the mean square.
 """
@@ -21,10 +21,26 @@ from pyrite.models.registry import build_plan, open_model
 from steps import num_pages, sequence_logits
 
 TINY = ("llama", "llama_tied", "llama_yarn", "qwen2_tied_swa", "gemma", "gemma2", "gemma3_text")
+FAMILIES = (
+    "mixtral",
+    "qwen2_moe",
+    "phi3",
+    "phi3_longrope",
+    "olmo2",
+    "olmoe",
+    "granitemoe",
+    "smollm3",
+    "gpt_oss",
+    "deepseek_v2",
+    "deepseek_v3",
+    "cohere",
+    "stablelm",
+    "gpt2",
+)
 QUANTIZED = tuple(
     f"{family}_{kind}" for family in ("llama", "qwen2") for kind in ("q4_0", "q8_0", "q4_k_m")
 )
-LIMITS = {"float": 1e-3, "default": 3e-3, "fast": 0.2, "q8": 1e-3}
+LIMITS = {"float": 2e-3, "default": 3e-3, "fast": 0.2, "q8": 1e-3}
 
 
 def logits_of(backend: Backend, path: Path, ids, precision: str, kv_type: str = "f16"):
@@ -48,7 +64,7 @@ def check(path: Path, ids, precision: str, limit: float, kv_type: str = "f16") -
     assert worst <= limit, f"{worst:.3g} standard deviations off, {limit:g} allowed"
 
 
-@pytest.mark.parametrize("case", TINY)
+@pytest.mark.parametrize("case", TINY + FAMILIES)
 def test_float_weights(golden: Path, half_pages, case: str):
     folder = golden / "tiny" / case
     check(folder, np.load(folder / "expected.npz")["ids_1"], "default", LIMITS["float"])

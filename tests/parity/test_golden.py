@@ -51,17 +51,6 @@ TINY = (
     "deepseek_v2",
     "deepseek_v3",
 )
-# Whose operations the CPU backend lacks.
-REFERENCE_ONLY = (
-    "mixtral",
-    "qwen2_moe",
-    "qwen3_moe",
-    "olmoe",
-    "granitemoe",
-    "gpt_oss",
-    "deepseek_v2",
-    "deepseek_v3",
-)
 QUANTIZED = tuple(
     f"{family}_{kind}" for family in ("llama", "qwen2") for kind in ("q4_0", "q8_0", "q4_k_m")
 )
@@ -101,8 +90,6 @@ def check_model(row: Row, path: Path, expected) -> None:
 
 @pytest.mark.parametrize("case", TINY)
 def test_tiny_model(golden: Path, row: Row, case: str):
-    if case in REFERENCE_ONLY and row.name != "reference":
-        pytest.skip("the CPU backend does not execute it yet")
     folder = golden / "tiny" / case
     check_model(row, folder, np.load(folder / "expected.npz"))
 

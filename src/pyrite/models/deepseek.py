@@ -1,9 +1,12 @@
-"""DeepSeek's mixtures. V2 and V3: latent attention, whose keys and values are kept compressed; V1:
-Llama's layers. All have experts that every token passes beside those that a router chooses.
+"""DeepSeek V1, V2 and V3: mixtures; from V2 on attention keeps keys and values compressed.
 
-A token's keys and values of all heads are products of one latent row, so that row is what is kept,
-with the columns of the key that turn. A query is multiplied into the latent's space instead, and
-the mixed latent rows into values (`attn_k_b` and `attn_v_b`, a matrix for each head).
+All have experts that every token passes beside those that a router chooses; V1's layers are
+Llama's.
+
+In latent attention a token's keys and values of all heads are products of one latent row, so that
+row is what is kept, with the columns of the key that turn. A query is multiplied into the latent's
+space instead, and the mixed latent rows into values (`attn_k_b` and `attn_v_b`, a matrix for each
+head).
 
 Source: arXiv 2401.06066, 2405.04434, 2412.19437.
 """

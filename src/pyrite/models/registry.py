@@ -153,6 +153,14 @@ def ranks_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     return {weight: tuple(each) for weight, each in ranks.items()}
 
 
+def plan_for(checkpoint: Checkpoint, plan: Plan, context_length: int) -> Plan:
+    """The plan of a model that is loaded for so many tokens: `plan`, which is for all it can, or
+    another where rotary positions depend on it. Nothing else does: sizes are the same."""
+    if read_config(checkpoint, context_length) == read_config(checkpoint):
+        return plan
+    return build_plan(checkpoint, context_length=context_length)
+
+
 def read_config(checkpoint: Checkpoint, context_length: int | None = None) -> ModelConfig:
     family = find_family(checkpoint.architecture)
     return read_gguf_config(checkpoint, family, context_length)
