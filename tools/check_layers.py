@@ -27,7 +27,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("models",),
     ("backends",),
     ("sequence", "continuation", "steptimes", "room", "export"),
-    ("shares", "leaders"),
+    ("shares", "leaders", "step"),
     ("scheduler", "keeper", "identity"),
     ("assembly", "grammars", "speculation", "drafting"),
     ("engine",),

@@ -229,7 +229,7 @@ class Engine:
         if states is None:
             return
         began = time.perf_counter()
-        if count := states.run_copies(self.runner.copy_state):
+        if count := states.run_copies(self.runner):
             self._speculation.observe_saving((time.perf_counter() - began) / count)
 
     def _advance(self, slices: list[Slice]) -> list[Delta | None]:

@@ -81,12 +81,10 @@ def _load_engine(path: Path, settings: Settings, progress: Progress | None) -> L
     watch.lap("weights")
     tokenizer = making.result() or ids_only(checkpoint, plan)
     watch.lap("tokenizer")
-    keeper = make_keeper(plan, runner, settings)
-    notes = [f"threads {threads.reason}", room_note(room, runner)]
-    if settings.kv_store_bytes is not None and plan.has_state:
-        notes.append("no pages are kept on disk: they are of no use without the model's states")
+    notes = (f"threads {threads.reason}", room_note(room, runner))
     for note in notes:
         logger.info(note)
+    keeper = make_keeper(runner, settings)
     fingerprint = ""  # within one process every page is of one model
     if keeper is not None:
         from pyrite.identity import identity
@@ -107,7 +105,7 @@ def _load_engine(path: Path, settings: Settings, progress: Progress | None) -> L
     )
     watch.lap("engine")
     return Loaded(
-        checkpoint, plan, tokenizer, settings, threads, engine, backend, watch.seconds, tuple(notes)
+        checkpoint, plan, tokenizer, settings, threads, engine, backend, watch.seconds, notes
     )
 
 
@@ -122,9 +120,9 @@ def open_with_adapters(path: Path, settings: Settings) -> tuple[Checkpoint, Sequ
     return with_adapters(model, adapters), adapters
 
 
-def make_keeper(plan: Plan, runner: Runner, settings: Settings) -> Keeper | None:
+def make_keeper(runner: Runner, settings: Settings) -> Keeper | None:
     """None where pages do not outlive the process."""
-    if settings.kv_store_bytes is None or not settings.prefix_cache or plan.has_state:
+    if settings.kv_store_bytes is None or not settings.prefix_cache:
         return None
     from pyrite.keeper import Keeper
     from pyrite.kv.store import PageStore

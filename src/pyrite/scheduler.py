@@ -28,7 +28,8 @@ import itertools
 from collections.abc import Iterator
 
 from pyrite.errors import CapacityError
-from pyrite.kv.cache import Keeper, PageCache
+from pyrite.kv.cache import PageCache
+from pyrite.kv.kept import Kept
 from pyrite.kv.pages import PAGE_TOKENS, pages_for
 from pyrite.kv.stops import stops_of
 from pyrite.kv.table import Found
@@ -36,8 +37,8 @@ from pyrite.leaders import Leaders
 from pyrite.records import dataclass
 from pyrite.sequence import Sequence, Slice
 from pyrite.shares import Queues, Shares, num_beside
+from pyrite.step import Step
 
-SCORED_TOKENS = 64  # prompt tokens with logits of their own in one step: each is a whole row
 LOOKED_AT = 32  # sequences of a queue: for one that waits for no other's pages; for a crowd
 
 
@@ -109,7 +110,7 @@ class Scheduler:
         here = itertools.chain(self.running, heads)
         self._best_priority = min((sequence.priority for sequence in here), default=0)
         self.running.sort(key=self._order)
-        step = _Step(self.policy.max_batch_tokens, self.cache.keeper)
+        step = Step(self.policy.max_batch_tokens, self.cache.kept)
         for sequence in self.running.copy():
             if sequence.table.is_moving:  # the last step was broken off
                 self._preempt(sequence)
@@ -146,7 +147,8 @@ class Scheduler:
         self._publish(sequence)
         if num_sampled and not sequence.is_offered:
             sequence.is_offered = True
-            self.cache.offer(sequence.table, sequence.num_tokens - num_sampled)
+            if self.cache.kept is not None:
+                self.cache.kept.offer(sequence.table, sequence.num_tokens - num_sampled)
 
     def check(self) -> None:
         """Asserts what holds between any two steps."""
@@ -199,7 +201,7 @@ class Scheduler:
                     return
                 yield sequence
 
-    def _catch_up(self, step: _Step) -> None:
+    def _catch_up(self, step: Step) -> None:
         """Slices for those that are further behind, running or not, by turns."""
         may_admit = True
         while step.budget > 0:
@@ -212,7 +214,7 @@ class Scheduler:
             else:
                 may_admit = False  # nor anyone smaller: it would never find room
 
-    def _next(self, step: _Step, may_admit: bool) -> Sequence | None:
+    def _next(self, step: Step, may_admit: bool) -> Sequence | None:
         candidates = [
             sequence
             for sequence in self.running
@@ -222,7 +224,7 @@ class Scheduler:
             candidates += self._heads(step)
         return min(candidates, key=self._turn, default=None)
 
-    def _heads(self, step: _Step) -> list[Sequence]:
+    def _heads(self, step: Step) -> list[Sequence]:
         """Those who may be admitted next, one of each queue at most; looked for once in a step,
         and anew when others were admitted or preempted."""
         state = (self.num_preemptions, len(self.running))
@@ -255,7 +257,7 @@ class Scheduler:
         num_levels = (self._num_steps - sequence.arrived_at) // self.policy.aging_steps
         return max(sequence.priority - num_levels, self._best_priority)
 
-    def _extend(self, sequence: Sequence, step: _Step) -> None:
+    def _extend(self, sequence: Sequence, step: Step) -> None:
         """Adds a slice for the sequence if the budget and the pages allow one."""
         if sequence.num_behind > PAGE_TOKENS and not self._restore(sequence, step):
             return
@@ -270,13 +272,16 @@ class Scheduler:
             sequence.advanced_at = self._num_steps
             self._shares.charge(sequence.tenant, count)
 
-    def _restore(self, sequence: Sequence, step: _Step) -> bool:
+    def _restore(self, sequence: Sequence, step: Step) -> bool:
         """Reads what is kept of its next pages; False: there is more of it for the next step."""
-        if self.cache.keeper is None or sequence.scores_prompt:
+        kept = self.cache.kept
+        if kept is None or sequence.scores_prompt:
             return True
+        if self.cache.states is not None:
+            return self._restore_state(sequence, step, kept)
         table = sequence.table
         known = (sequence.num_computed_tokens, sequence.num_tokens)
-        count = self.cache.restore(table, *known, step.num_readable)
+        count = kept.restore(table, *known, step.num_readable)
         if count:
             step.num_readable -= count
             step.has_read = True
@@ -284,7 +289,30 @@ class Scheduler:
             self._count_found(sequence, count * PAGE_TOKENS)
             self._publish(sequence)
         known = (sequence.num_computed_tokens, sequence.num_tokens)
-        return step.num_readable > 0 or not self.cache.may_restore(table, *known)
+        return step.num_readable > 0 or not kept.may_restore(table, *known)
+
+    def _restore_state(self, sequence: Sequence, step: Step, kept: Kept) -> bool:
+        """The same of pages and the state after them, of which neither is of use alone."""
+        if not sequence.kept_to:
+            return True
+        if step.num_readable == 0:
+            return False
+        count = kept.restore_state(sequence.table, sequence.kept_to, step.num_readable)
+        if count is None:
+            sequence.kept_to = 0
+            return True
+        step.has_read = True
+        sequence.advanced_at = self._num_steps
+        if count == step.num_readable:
+            step.num_readable = 0
+            return False
+        step.num_readable = 0  # a state is as large as many pages
+        self._count_found(sequence, sequence.kept_to - sequence.num_computed_tokens)
+        sequence.stops = [stop for stop in sequence.stops if stop > sequence.kept_to]
+        self._publish(sequence)
+        self.cache.checkpoint(sequence.table, sequence.kept_to)
+        sequence.kept_to = 0
+        return True
 
     def _count_found(self, sequence: Sequence, num_tokens: int) -> None:
         sequence.num_computed_tokens += num_tokens
@@ -292,7 +320,7 @@ class Scheduler:
             sequence.num_cached_tokens += num_tokens
             self.num_found_tokens += num_tokens
 
-    def _grant_drafts(self, step: _Step) -> None:
+    def _grant_drafts(self, step: Step) -> None:
         """As many guessed tokens as budget and pages leave room for; none is preempted for them."""
         room = self.policy.max_batch_tokens - step.num_tokens
         for number, work in enumerate(step.slices):
@@ -312,7 +340,7 @@ class Scheduler:
             return 0
         return count
 
-    def _grow(self, sequence: Sequence, num_tokens: int, step: _Step) -> bool:
+    def _grow(self, sequence: Sequence, num_tokens: int, step: Step) -> bool:
         """Gives the sequence pages for `num_tokens` tokens, preempting others if need be."""
         if self.cache.grow(sequence.table, num_tokens):
             return True
@@ -322,7 +350,7 @@ class Scheduler:
                 return True
         return False
 
-    def _victims(self, sequence: Sequence, step: _Step) -> Iterator[Sequence]:
+    def _victims(self, sequence: Sequence, step: Step) -> Iterator[Sequence]:
         """Who may be preempted for the sequence: those after it that have no slice yet, last first.
 
         The first of the order can therefore take every page, unless another has a slice already:
@@ -345,6 +373,7 @@ class Scheduler:
         self.cache.release(sequence.table, sequence.num_computed_tokens)
         sequence.num_computed_tokens = 0
         sequence.num_again = 0
+        sequence.kept_to = 0
         sequence.scheduled_to = 0
         sequence.stops = []
 
@@ -354,11 +383,13 @@ class Scheduler:
             return False
         found = self._find(sequence)
         spare = self._num_spare(sequence, found)
-        if spare == 0 and self.cache.states is not None:
+        kept_to = self._kept_to(sequence, found) if spare >= 0 else 0
+        if self.cache.states is not None and (kept_to or spare == 0):
             found = self._find(sequence, copies=False)
             spare = self._num_spare(sequence, found)
         if spare < 0:
             return False
+        sequence.kept_to = kept_to
         self.waiting.remove(sequence)
         # A page that is copied is held until then, besides its copy.
         sequence.num_computed_tokens = self.cache.adopt(sequence.table, found, copies=spare > 0)
@@ -375,6 +406,11 @@ class Scheduler:
         if sequence.scores_prompt:
             return Found()
         return self.cache.find(sequence.table, sequence.num_tokens, copies=copies)
+
+    def _kept_to(self, sequence: Sequence, found: Found) -> int:
+        if self.cache.states is None or self.cache.kept is None or sequence.scores_prompt:
+            return 0
+        return self.cache.kept.state_at(sequence.table, found, sequence.num_tokens)
 
     def _num_spare(self, sequence: Sequence, found: Found) -> int:
         """Pages that are left if it runs.
@@ -404,29 +440,6 @@ class Scheduler:
     def _num_claimed(self, sequence: Sequence) -> int:
         """Pages that it does not have and needs for its known tokens and the next one."""
         return self.cache.num_lacking(sequence.table, _num_next(sequence))
-
-
-class _Step:
-    """The slices of a step while it is being scheduled, and what is left for those to come."""
-
-    def __init__(self, budget: int, keeper: Keeper | None) -> None:
-        self.slices: list[Slice] = []
-        self.scheduled: set[int] = set()  # id() of their sequences
-        self.tried: set[int] = set()  # id() of those that had their turn, with or without a slice
-        self.budget = budget
-        self.num_tokens = 0
-        self.scored_budget = SCORED_TOKENS
-        self.num_readable = keeper.step_pages if keeper else 0  # pages that are kept on disk
-        self.has_read = False
-        self.heads: list[Sequence] = []  # see Scheduler._heads
-        self.heads_at: tuple[int, int] | None = None
-
-    def add(self, work: Slice) -> None:
-        self.slices.append(work)
-        self.scheduled.add(id(work.sequence))
-        self.budget -= work.num_tokens
-        self.num_tokens += work.num_tokens
-        self.scored_budget -= work.num_tokens * work.sequence.scores_prompt
 
 
 def _num_next(sequence: Sequence) -> int:

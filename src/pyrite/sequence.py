@@ -29,6 +29,7 @@ class Sequence:
     is_offered: bool = False  # its prompt's pages, to be kept
     num_computed_tokens: int = 0  # whose keys and values are in its pages, and the state after them
     num_again: int = 0  # of the tokens after these, computed and given up with guesses that failed
+    kept_to: int = 0  # tokens after which a state is kept on disk, to go on from
     scheduled_to: int = 0  # tokens that are computed after the step which was scheduled last
     stops: list[int] = field(default_factory=list, repr=False)  # positions where its state is kept
     num_cached_tokens: int = 0  # of the prompt, found when it was admitted, or read from disk after

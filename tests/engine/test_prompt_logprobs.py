@@ -18,7 +18,7 @@ from scripted import (
 )
 
 from pyrite.errors import BackendError, ContextLengthError, ParameterError
-from pyrite.scheduler import SCORED_TOKENS
+from pyrite.step import SCORED_TOKENS
 
 PROMPT = bytes(97 + (7 * i * i) % 26 for i in range(150))
 

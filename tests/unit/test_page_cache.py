@@ -106,7 +106,7 @@ class Engine(RuleBasedStateMachine):
 
     def copy_states(self) -> None:
         if self.cache.states is not None:
-            self.cache.states.run_copies(self.copy_state)
+            self.cache.states.run_copies(self)
 
     def copy_state(self, source: int, target: int) -> None:
         self.states[target] = self.states[source]

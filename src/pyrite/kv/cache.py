@@ -15,40 +15,24 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Callable, Iterable
 
+from pyrite.kv.kept import Keeper, Kept
 from pyrite.kv.keys import page_key
 from pyrite.kv.pages import PAGE_TOKENS, PagePool, pages_for
 from pyrite.kv.prefix import CachedPage, PrefixIndex
 from pyrite.kv.states import States
-from pyrite.kv.table import Found, PageTable, Parting
+from pyrite.kv.table import Found, PageTable, Parting, tokens_of
 
 LEAST_COPIED = 4  # tokens: to compute fewer costs less than to copy their page
 SHOWN = 8  # tokens that tell where a prompt parts from a cached one
 _versions = itertools.count(1)  # of page tables
 
 
-class Keeper(Protocol):
-    """Where pages outlive the pool."""
-
-    step_pages: int  # that one step may read
-
-    def has(self, key: bytes) -> bool: ...
-
-    def restore(self, key: bytes, token_ids: Sequence[int], depth: int, page: int) -> bool:
-        """Fills a page of the pool, which nobody reads yet; False when it cannot be had."""
-        ...
-
-    def offer(self, entries: Sequence[CachedPage]) -> None:
-        """Pages that may be worth keeping, from the first one on."""
-        ...
-
-
 class PageCache:
     """`window`: positions that some layer sees, 0 for all; a table grows by `step_tokens` at most
     before the pages outside of it are given back. `fingerprint` names what computes the pages.
-    `states` has the slots of a model with states, whose pages no keeper can keep."""
+    `states` has the slots of a model with states."""
 
     def __init__(
         self,
@@ -63,7 +47,7 @@ class PageCache:
     ) -> None:
         self.pool = pool
         self.states = states
-        self.keeper = keeper if is_on else None
+        self.kept = Kept(self, keeper) if keeper is not None and is_on else None
         self.index = PrefixIndex(pool, fingerprint, states)
         self.window = window
         self.is_on = is_on
@@ -100,7 +84,8 @@ class PageCache:
         parent = entries[-1] if entries else self.index.root(table.namespace)
         rest = table.token_ids[len(entries) * PAGE_TOKENS : num_tokens - 1][:PAGE_TOKENS]
         partial, common = self.index.nearest(parent, rest)
-        if not copies or common < LEAST_COPIED or self._is_kept(table, len(entries), num_tokens):
+        is_kept = self.kept is not None and self.kept.has_page(table, len(entries), num_tokens)
+        if not copies or common < LEAST_COPIED or is_kept:
             return Found(tuple(entries), num_known=len(entries))
         return Found(tuple(entries), partial, common, len(entries))
 
@@ -175,36 +160,6 @@ class PageCache:
         table.version = next(_versions)
         return True
 
-    def restore(self, table: PageTable, num_computed: int, num_tokens: int, most: int) -> int:
-        """Reads what is kept of a table's next pages, `most` at most; gives how many it read.
-
-        None of them holds the last of `num_tokens`. They are to be committed.
-        """
-        if not self.may_restore(table, num_computed, num_tokens):
-            return 0
-        assert self.keeper is not None
-        first = number = num_computed // PAGE_TOKENS
-        while number < first + most and self._is_kept(table, number, num_tokens):
-            if not self.grow(table, (number + 1) * PAGE_TOKENS):
-                break
-            key, tokens = table.keys[number], _tokens_of(table, number)
-            if not self.keeper.restore(key, tokens, number, table.pages[number]):
-                break
-            number += 1
-        return number - first
-
-    def may_restore(self, table: PageTable, num_computed: int, num_tokens: int) -> bool:
-        """Whether the page after the computed ones is kept, and would be found by others."""
-        number, rest = divmod(num_computed, PAGE_TOKENS)
-        if rest or not table.is_published or len(table.entries) != number:
-            return False
-        return self._is_kept(table, number, num_tokens)
-
-    def offer(self, table: PageTable, num_tokens: int) -> None:
-        """The first `num_tokens` tokens are a prompt, and were computed without fault."""
-        if self.keeper is not None:
-            self.keeper.offer(table.entries[: num_tokens // PAGE_TOKENS])
-
     def commit(self, table: PageTable, num_computed: int) -> None:
         """The first `num_computed` tokens have their keys and values in the pages."""
         if len(table.entries) < num_computed // PAGE_TOKENS:
@@ -221,6 +176,7 @@ class PageCache:
         table.pages = []
         table.entries = []
         table.num_dropped = 0
+        table.num_read = 0
         table.is_published = True
         table.is_moving = False
         table.next_key_at = -1
@@ -248,7 +204,7 @@ class PageCache:
             return []
         for number in range(len(table.keys), num_pages):
             before = table.keys[-1] if number else self.index.root_key(table.namespace)
-            table.keys.append(page_key(before, _tokens_of(table, number)))
+            table.keys.append(page_key(before, tokens_of(table, number)))
         return table.keys
 
     def check(self, tables: Iterable[PageTable]) -> None:
@@ -272,7 +228,7 @@ class PageCache:
         while parent.children and len(entries) < num_pages:
             number = len(entries)
             key = self.keys(table, number + 1)[number]
-            found = self.index.child(parent, key, _tokens_of(table, number))
+            found = self.index.child(parent, key, tokens_of(table, number))
             if found is None:
                 break
             entries.append(found)
@@ -302,17 +258,12 @@ class PageCache:
         key: bytes | None = None
         while number < num_pages:
             key = self.keys(table, number + 1)[number]
-            child = self.index.child(known, key, _tokens_of(table, number))
+            child = self.index.child(known, key, tokens_of(table, number))
             if child is None:
                 break
             known, number, key = child, number + 1, None
         table.known, table.num_known = (known, number) if number else (None, 0)
         return key
-
-    def _is_kept(self, table: PageTable, number: int, num_tokens: int) -> bool:
-        if self.keeper is None or number >= (num_tokens - 1) // PAGE_TOKENS:
-            return False
-        return self.keeper.has(self.keys(table, number + 1)[number])
 
     def _copy(self, table: PageTable, source: CachedPage) -> bool:
         """Adds a page that will be a copy; False when there is none to spare for it."""
@@ -330,7 +281,7 @@ class PageCache:
         while table.is_published and len(table.entries) < num_full:
             number = len(table.entries)
             key = self.keys(table, number + 1)[number]
-            entry = self._enter(table, key, _tokens_of(table, number), table.pages[number])
+            entry = self._enter(table, key, tokens_of(table, number), table.pages[number])
             if entry is None:
                 table.is_published = False
             else:
@@ -345,7 +296,7 @@ class PageCache:
             return table.entries[-1]
         if not is_known or count < (LEAST_COPIED if self.states is None else 1):
             return None
-        tokens = _tokens_of(table, number)[:count]
+        tokens = tokens_of(table, number)[:count]
         before = table.keys[number - 1] if number else self.index.root_key(table.namespace)
         return self._enter(table, page_key(before, tokens), tokens, table.pages[number])
 
@@ -378,10 +329,6 @@ class PageCache:
         if not self.window:
             return 0
         return max(0, num_computed - self.window + 1) // PAGE_TOKENS
-
-
-def _tokens_of(table: PageTable, number: int) -> tuple[int, ...]:
-    return tuple(table.token_ids[number * PAGE_TOKENS : (number + 1) * PAGE_TOKENS])
 
 
 def _following(entry: CachedPage, position: int) -> tuple[int, ...]:

@@ -24,6 +24,11 @@ def page_key(before: bytes, token_ids: Sequence[int]) -> bytes:
     return _digest((b"before", before), (b"tokens", array("i", token_ids).tobytes()))
 
 
+def state_key(page: bytes) -> bytes:
+    """Of the state after the last token of the page with this key."""
+    return _digest((b"state after", page))
+
+
 def _digest(*parts: tuple[bytes, bytes]) -> bytes:
     tagged = (b"%b %d:%b" % (tag, len(value), value) for tag, value in parts)
     return blake2b(b"".join(tagged), digest_size=KEY_BYTES).digest()

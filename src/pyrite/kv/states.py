@@ -15,12 +15,26 @@ Knows slots and pages by their numbers: nothing of requests, nor of what a state
 from __future__ import annotations
 
 from collections import Counter, OrderedDict, deque
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
 
 if TYPE_CHECKING:
     from pyrite.kv.prefix import CachedPage
     from pyrite.kv.table import PageTable
+
+
+StateBytes = NDArray[np.uint8]
+
+
+class Slots(Protocol):
+    """A runner's."""
+
+    def copy_state(self, source: int, target: int) -> None: ...
+
+    def write_state(self, slot: int, data: StateBytes) -> None: ...
 
 
 class States:
@@ -34,7 +48,9 @@ class States:
         self._free = list(range(num_slots - 1, -1, -1))  # a stack, as PagePool's
         self._most_held = max(1, num_slots - num_slots // 2)
         self._checkpoints: OrderedDict[CachedPage, None] = OrderedDict()  # the next to go first
-        self._copies: deque[tuple[int, int]] = deque()
+        self._copies: deque[tuple[int | StateBytes, int]] = (
+            deque()
+        )  # from a slot, or from elsewhere
 
     @property
     def num_available(self) -> int:
@@ -53,6 +69,10 @@ class States:
         table.slot = self.take()
         if copied not in (-1, table.slot):
             self._copies.append((copied, table.slot))
+
+    def fill(self, table: PageTable, state: StateBytes) -> None:
+        """Makes the table's state one that was kept elsewhere."""
+        self._copies.append((state, table.slot))
 
     def save(self, table: PageTable) -> bool:
         """Copies the table's state to a spare slot; False when there is none."""
@@ -99,11 +119,15 @@ class States:
         if entry.slot >= 0:
             self._free.append(self._drop(entry))
 
-    def run_copies(self, copy_state: Callable[[int, int], None]) -> int:
+    def run_copies(self, runner: Slots) -> int:
         """How many there were."""
         count = 0
         while self._copies:
-            copy_state(*self._copies[0])
+            source, target = self._copies[0]
+            if isinstance(source, int):
+                runner.copy_state(source, target)
+            else:
+                runner.write_state(target, source)
             self._copies.popleft()
             count += 1
         return count

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import field
 
+from pyrite.kv.pages import PAGE_TOKENS
 from pyrite.kv.prefix import CachedPage
 from pyrite.records import dataclass
 
@@ -27,6 +28,7 @@ class PageTable:
     entries: list[CachedPage] = field(default_factory=list, repr=False)  # of its published pages
     keys: list[bytes] = field(default_factory=list, repr=False)  # of its first full pages
     num_dropped: int = 0  # pages at the front that are -1
+    num_read: int = 0  # pages at the front that are whole, though no state goes with them yet
     is_published: bool = True  # False: what follows `entries` stays its own
     next_key: bytes | None = field(default=None, repr=False)  # see PageCache.next_key
     next_key_at: int = -1  # the index's version for which `next_key` holds
@@ -54,3 +56,8 @@ class Parting:
     position: int
     cached_ids: tuple[int, ...]
     prompt_ids: tuple[int, ...]
+
+
+def tokens_of(table: PageTable, number: int) -> tuple[int, ...]:
+    """Of one page."""
+    return tuple(table.token_ids[number * PAGE_TOKENS : (number + 1) * PAGE_TOKENS])
