@@ -18,6 +18,7 @@ from test_speculation import Clock, Oracle
 
 from plans import VOCABULARY, Model, float_tensor, random_weights
 from pyrite.backends.base import Batch
+from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.engine import Engine
 from pyrite.graph.build import GraphBuilder
@@ -133,9 +134,11 @@ class House:
             np.testing.assert_allclose(own, other, rtol=0, atol=0 if exact else 1e-4)
 
 
-@pytest.fixture(
-    scope="module", params=[(ReferenceBackend(), kinds) for kinds in LAYERS], ids=list(LAYERS)
-)
+BACKENDS = (ReferenceBackend(), CpuBackend())
+HOUSES = {f"{kinds}, {one.name}": (one, kinds) for kinds in LAYERS for one in BACKENDS}
+
+
+@pytest.fixture(scope="module", params=HOUSES.values(), ids=HOUSES)
 def house(request: pytest.FixtureRequest) -> House:
     backend, kinds = request.param
     return House(backend, model_of(kinds))
