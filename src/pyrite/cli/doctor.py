@@ -2,7 +2,9 @@
 
 Without a model: the processor, the instruction set and threads that are chosen and why, memory,
 caches. With one: that its numbers are finite, its tokenizer gives texts back, its template renders,
-its answers can end, and that the backend computes what the reference does. Ends with 1 on a fault.
+its answers can end, that the backend computes what the reference does, as a whole and layer by
+layer, and, with --original, what quantization cost. `pyrite show` tells the verdict from then on.
+Ends with 1 on a fault.
 """
 
 from __future__ import annotations
@@ -38,6 +40,7 @@ class Skip(Exception):  # noqa: N818
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="MODEL", nargs="?", help="default: the machine alone")
+    parser.add_argument("--original", metavar="MODEL", help="what the model was quantized from")
     parser.add_argument("--json", action="store_true", help="for a program to read")
     parser.add_argument("-t", "--threads", type=int, help="threads to compute with")
 
@@ -60,21 +63,31 @@ def examine(options: argparse.Namespace) -> Iterator[Finding]:
     if options.model is not None:
         from pyrite.cli.models import find_model
 
-        path = find_model(options.model, this_terminal())
-        yield from examine_model(path, options.threads)
+        terminal = this_terminal()
+        path = find_model(options.model, terminal)
+        original = find_model(options.original, terminal) if options.original else None
+        yield from examine_model(path, options.threads, original)
 
 
-def examine_model(path: Path, threads: int | None) -> Iterator[Finding]:
+def examine_model(
+    path: Path, threads: int | None, original: Path | None = None
+) -> Iterator[Finding]:
     """A file that cannot be opened is one finding; nothing else can be said of it then."""
     from pyrite.cli.model_checkup import ModelChecks, checksum
+    from pyrite.cli.verdicts import keep
+    from pyrite.config import cache_home
 
-    yield found("checksum", lambda: checksum(path))
+    findings = [found("checksum", lambda: checksum(path))]
+    yield findings[0]
     try:
-        checks = ModelChecks(path, threads)
+        checks = ModelChecks(path, threads, original)
     except PyriteError as error:
         yield Finding("file", "fault", str(error))
         return
-    yield from (found(name, check) for name, check in checks.all())
+    for name, check in checks.all():
+        findings.append(found(name, check))
+        yield findings[-1]
+    keep(checks.checkpoint, cache_home(), [asdict(one) for one in findings])
 
 
 def found(name: str, check: Callable[[], str]) -> Finding:

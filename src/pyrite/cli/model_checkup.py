@@ -10,7 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyrite.cli.doctor import Fault, Skip
+from pyrite.cli.probe import layer_errors
 from pyrite.cli.terminal import size
+from pyrite.config import Settings
 from pyrite.errors import CapacityError, TemplateError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.llm import Model, load
@@ -27,6 +29,8 @@ TEXTS = (
     "<|im_end|></s><eos> are only words here",
 )
 PROBE = "The capital of France is Paris, and the capital of Italy is"
+MAX_LAYER_ERROR = 0.02  # of the residual stream; float16 keys and values give about 0.001
+MAX_LOST = 0.5  # nats, by quantization; at 2 bits a weight it is some tenths
 MAX_DIVERGENCE = 0.005  # nats; at 15 bits of activation it is about a hundredth of that
 ROWS_AT_ONCE = 1024
 
@@ -34,8 +38,9 @@ ROWS_AT_ONCE = 1024
 class ModelChecks:
     """Opens and plans at once, which is the first check: raises ModelError."""
 
-    def __init__(self, path: Path, threads: int | None) -> None:
+    def __init__(self, path: Path, threads: int | None, original: Path | None = None) -> None:
         self.path = path
+        self.original = original
         self.threads = threads
         self.checkpoint = open_model(path)
         self.plan = build_plan(self.checkpoint)
@@ -47,9 +52,12 @@ class ModelChecks:
             ("file", self.file),
             ("tensors", self.tensors),
             ("tokenizer", self.round_trip),
+            ("tokenizer.json", self.same_tokens),
             ("template", self.template),
             ("end of answer", self.stop_tokens),
             ("numbers", self.numbers),
+            ("layers", self.layers),
+            ("quantization", self.quantization),
         ]
 
     def file(self) -> str:
@@ -71,6 +79,24 @@ class ModelChecks:
         if tokenizer.warnings:
             raise Fault("; ".join(tokenizer.warnings))
         return f"{tokenizer.vocab_size} tokens; texts come back as they were"
+
+    def same_tokens(self) -> str:
+        """Against the `tokenizers` library with the tokenizer.json beside the model."""
+        folder = self.path if self.path.is_dir() else self.path.parent
+        file = folder / "tokenizer.json"
+        if not file.is_file():
+            raise Skip("there is none beside the model")
+        try:
+            from tokenizers import Tokenizer as Library
+        except ImportError:
+            raise Skip("the library tokenizers is not installed: pip install tokenizers") from None
+        library = Library.from_file(str(file))
+        for text in TEXTS:
+            wanted = library.encode(text, add_special_tokens=False).ids
+            found = self._tokenizer().encode(text, special=True).tolist()
+            if found != wanted:
+                raise Fault(f"{text!r} is {wanted} there, and {found} here")
+        return f"{len(TEXTS)} texts have the same tokens"
 
     def template(self) -> str:
         if self.checkpoint.chat_template is None:
@@ -111,7 +137,7 @@ class ModelChecks:
 
     def numbers(self) -> str:
         """Kullback-Leibler divergence of the backend's next-token probabilities."""
-        ids = self._tokenizer().encode(PROBE, bos=True).tolist()
+        ids = self._probe_ids()
         try:
             expected = self._log_probabilities(ids, "reference")
         except CapacityError as error:
@@ -125,17 +151,54 @@ class ModelChecks:
             )
         return f"as the reference computes: at most {worst:.1g} nats apart on {len(ids)} tokens"
 
-    def _log_probabilities(self, ids: list[int], backend: str) -> NDArray[np.float64]:
+    def layers(self) -> str:
+        """The CPU backend beside the reference, where layers end."""
+        ids = self._probe_ids()
+        settings = Settings(threads=self.threads)
+        try:
+            errors = layer_errors(self.checkpoint, ids, settings)
+        except CapacityError as error:
+            raise Skip(f"the reference has no room here: {error.message}") from None
+        worst = max(errors, key=lambda one: one.error)
+        first = next((one for one in errors if not one.error < MAX_LAYER_ERROR), None)
+        if first is not None:
+            raise Fault(
+                f"after layer {first.layer} the stream is off by {first.error:.2g} of its size;"
+                f" {MAX_LAYER_ERROR} is much"
+            )
+        return f"{len(errors)} of them off by {worst.error:.1g} of the stream's size at most"
+
+    def quantization(self) -> str:
+        """How far the next token's probabilities are from the original's."""
+        if self.original is None:
+            raise Skip("no original is named: --original MODEL")
+        ids = self._probe_ids()
+        original = self._log_probabilities(ids, "cpu", self.original)
+        divergence = (np.exp(original) * (original - self._log_probabilities(ids, "cpu"))).sum(1)
+        mean, worst = float(divergence.mean()), float(divergence.max())
+        if not mean < MAX_LOST:
+            raise Fault(f"{mean:.2g} nats from the original in the mean; {MAX_LOST} is much")
+        return f"{mean:.2g} nats from the original in the mean, {worst:.2g} at most"
+
+    def _probe_ids(self) -> list[int]:
+        if self.tokenizer is None:
+            return list(range(min(14, self.plan.vocabulary)))
+        ids: list[int] = self.tokenizer.encode(PROBE, bos=True).tolist()
+        return ids
+
+    def _log_probabilities(
+        self, ids: list[int], backend: str, path: Path | None = None
+    ) -> NDArray[np.float64]:
         context = min(64, self.plan.context_length)
-        with closing(self._load(backend, context)) as model:
+        with closing(self._load(backend, context, path or self.path)) as model:
             logits = model.logits(ids).astype(np.float64)  # (tokens, vocabulary)
         if not np.isfinite(logits).all():
             raise Fault(f"the {backend} backend gives logits that are not finite")
         shifted = logits - logits.max(axis=1, keepdims=True)
         return np.asarray(shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True)))
 
-    def _load(self, backend: str, context: int) -> Model:
-        return load(self.path, backend=backend, context=context, threads=self.threads)
+    def _load(self, backend: str, context: int, path: Path) -> Model:
+        return load(path, backend=backend, context=context, threads=self.threads)
 
     def _tokenizer(self) -> Tokenizer:
         if self.tokenizer is None:

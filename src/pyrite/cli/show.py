@@ -74,8 +74,12 @@ def sizes(checkpoint: Checkpoint) -> dict[str, Any]:
         plan = build_plan(as_model(checkpoint))
     except ModelError as error:
         return {"problem": str(error)}
+    from pyrite.cli.verdicts import verdict
+    from pyrite.config import cache_home
+
     return {
         "problem": None,
+        "doctor": verdict(as_model(checkpoint), cache_home()),
         "layers": plan.num_layers,
         "context": plan.context_length,
         "vocabulary": plan.vocabulary,
@@ -134,6 +138,7 @@ def as_text(facts: dict[str, Any]) -> str:
         ("tokenizer", tokenizer and tokenizer_line(tokenizer)),
         ("sampling", sampling_line(facts["sampling"])),
         ("problem", facts["problem"]),
+        ("doctor", facts.get("doctor") or "not looked at yet: pyrite doctor"),
     ]
     return table((name, text) for name, text in rows if text is not None)
 
