@@ -7,6 +7,7 @@ GGUF's.
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import accumulate
 
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.ops import Routing
@@ -142,3 +143,11 @@ def head(graph: GraphBuilder, config: ModelConfig, x: View) -> View:
 
 def linear(graph: GraphBuilder, x: View, name: str, width: int, bias: bool = False) -> View:
     return graph.linear(x, name + ".weight", width, name + ".bias" if bias else None)
+
+
+def columns(x: View, *widths: int) -> tuple[View, ...]:
+    """Consecutive parts of a view."""
+    starts = accumulate((0, *widths))
+    return tuple(
+        View(x.value, x.start + start, width) for start, width in zip(starts, widths, strict=False)
+    )

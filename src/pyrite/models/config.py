@@ -5,6 +5,7 @@ Plain data, filled by `gguf_config`; every number is bounded there once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Literal
 
@@ -80,6 +81,8 @@ class StateSpaceConfig:
     state: int  # columns of the state
     heads: int  # of Mamba 2; of Mamba the rank of its step sizes
     groups: int
+    has_norm: bool  # Mamba 2's: after the gate, by groups
+    step_limits: tuple[float, float] = (0.0, math.inf)
 
 
 @dataclass(frozen=True, slots=True)

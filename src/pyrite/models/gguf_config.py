@@ -24,9 +24,9 @@ from pyrite.models.config import (
     LatentConfig,
     LayerConfig,
     ModelConfig,
-    StateSpaceConfig,
 )
 from pyrite.models.fields import MISSING, Fields
+from pyrite.models.gguf_recurrent import read_space
 from pyrite.models.gguf_rope import latent_growth, read_ropes
 
 EMBEDDING = "token_embd.weight"
@@ -91,7 +91,7 @@ def read_gguf_config(
         kernel=keys.integer("shortconv.l_cache", 0, limits.MAX_KERNEL, 0),
         experts=_experts(keys, checkpoint, family),
         latent=latent,
-        space=_space(keys),
+        space=read_space(keys, checkpoint),
     )
     keys.refuse_unread("the file", HARMLESS)
     return config
@@ -292,19 +292,6 @@ def _expanded_width(keys: Fields, name: str) -> int:
     """Of a head's keys or values once they are expanded; newer files have a key of its own."""
     older = keys.integer(f"attention.{name}", 1, limits.MAX_HEAD_WIDTH)
     return keys.integer(f"attention.{name}_mla", 1, limits.MAX_HEAD_WIDTH, older)
-
-
-def _space(keys: Fields) -> StateSpaceConfig | None:
-    kernel = keys.integer("ssm.conv_kernel", 0, limits.MAX_KERNEL, 0)
-    if kernel == 0:
-        return None
-    return StateSpaceConfig(
-        kernel=kernel,
-        inner=keys.integer("ssm.inner_size", 1, limits.MAX_WIDTH),
-        state=keys.integer("ssm.state_size", 1, limits.MAX_WIDTH),
-        heads=keys.integer("ssm.time_step_rank", 1, limits.MAX_WIDTH),
-        groups=keys.integer("ssm.group_count", 0, limits.MAX_HEADS, 0) or 1,
-    )
 
 
 def _rows(checkpoint: Checkpoint) -> int | object:

@@ -43,14 +43,20 @@ def sizes(folder: Folder, widening: int = 0) -> None:
             f"config.json of {folder.architecture} describes more than text (text_config)",
             hint="take the text model alone",
         )
+    stream(folder)
+    widened = widening * folder.stated("embedding_length") or MISSING
+    inner = keys.integer("intermediate_size", 1, limits.MAX_WIDTH, widened)
+    folder.put("feed_forward_length", inner)
+
+
+def stream(folder: Folder) -> None:
+    """Layers and the residual stream through them."""
+    keys = folder.keys
     folder.put("block_count", folder.num_layers)
-    width = keys.integer("hidden_size", 1, limits.MAX_WIDTH)
-    folder.put("embedding_length", width)
+    folder.put("embedding_length", keys.integer("hidden_size", 1, limits.MAX_WIDTH))
     length = keys.integer("max_position_embeddings", 1, limits.MAX_CONTEXT)
     folder.put("context_length", length)
     folder.put("vocab_size", keys.integer("vocab_size", 1, limits.MAX_VOCABULARY))
-    inner = keys.integer("intermediate_size", 1, limits.MAX_WIDTH, widening * width or MISSING)
-    folder.put("feed_forward_length", inner)
 
 
 def heads(folder: Folder) -> None:
@@ -82,6 +88,20 @@ def require_activation(folder: Folder, wanted: Activation, key: str = "hidden_ac
             f"{name} = {stated[:60]!r} is not executed in {folder.architecture}",
             hint=f"those that are: {', '.join(names)}",
         )
+
+
+def require(folder: Folder, *names: str) -> None:
+    """Switches that are on in what is executed. UnsupportedError where config.json says false."""
+    for name in names:
+        if not folder.keys.boolean(name, True):
+            stated = folder.keys.names.get(name, name)
+            raise UnsupportedError(f"{stated} = false is not executed in {folder.architecture}")
+
+
+def ignore(folder: Folder, *names: str) -> None:
+    """Keys that say nothing about what this model computes."""
+    for name in names:
+        folder.keys.get(name)
 
 
 def head(folder: Folder, tied: bool = False) -> None:
@@ -162,13 +182,19 @@ def no_windows(folder: Folder) -> None:
 
 
 def _listed(folder: Folder, older: tuple[bool, ...]) -> tuple[bool, ...]:
+    types = layer_types(folder, ("full_attention", "sliding_attention"))
+    return older if types is None else tuple(kind == "sliding_attention" for kind in types)
+
+
+def layer_types(folder: Folder, known: tuple[str, ...]) -> tuple[str, ...] | None:
+    """The kind of each layer, where config.json lists them."""
     types = folder.keys.sequence("layer_types", folder.num_layers)
     if types is None:
-        return older
+        return None
     for kind in types:
-        if kind not in ("full_attention", "sliding_attention"):
+        if kind not in known:
             raise UnsupportedError(f"layer_types holds {str(kind)[:60]!r}: not executed here")
-    return tuple(kind == "sliding_attention" for kind in types)
+    return tuple(types)
 
 
 def _by_older_keys(folder: Folder, period: int, *, late: bool) -> tuple[bool, ...]:

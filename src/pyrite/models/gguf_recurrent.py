@@ -1,0 +1,43 @@
+"""Sizes of recurrent layers from GGUF metadata: those of state spaces.
+
+`ssm.time_step_limit` is a key of ours: GGUF has none for it.
+"""
+
+from __future__ import annotations
+
+import math
+
+from pyrite.errors import FormatError
+from pyrite.formats.checkpoint import Checkpoint
+from pyrite.models import config as limits
+from pyrite.models.config import StateSpaceConfig
+from pyrite.models.fields import Fields, shorten
+
+STEP_LIMITS = "ssm.time_step_limit"
+
+
+def read_space(keys: Fields, checkpoint: Checkpoint) -> StateSpaceConfig | None:
+    kernel = keys.integer("ssm.conv_kernel", 0, limits.MAX_KERNEL, 0)
+    if kernel == 0:
+        return None
+    return StateSpaceConfig(
+        kernel=kernel,
+        inner=keys.integer("ssm.inner_size", 1, limits.MAX_WIDTH),
+        state=keys.integer("ssm.state_size", 1, limits.MAX_WIDTH),
+        heads=keys.integer("ssm.time_step_rank", 1, limits.MAX_WIDTH),
+        groups=keys.integer("ssm.group_count", 0, limits.MAX_HEADS, 0) or 1,
+        has_norm=any(name.endswith(".ssm_norm.weight") for name in checkpoint.tensors),
+        step_limits=step_limits(keys, STEP_LIMITS),
+    )
+
+
+def step_limits(keys: Fields, key: str) -> tuple[float, float]:
+    """The least and the largest step; none by default. The latter may be infinite."""
+    stated = keys.sequence(key, 2) or (0.0, math.inf)
+    for value in stated:
+        if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
+            raise FormatError(f"{keys.prefix}{key} = {shorten(stated)}: must be two numbers")
+    low, high = (float(value) for value in stated)
+    if not 0 <= low <= high:
+        raise FormatError(f"{keys.prefix}{key} = {shorten(stated)}: must ascend from 0 or more")
+    return low, high
