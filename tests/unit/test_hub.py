@@ -294,6 +294,7 @@ def test_repository_of_safetensors(fake_hub, home, golden):
     files = {path.name: path.read_bytes() for path in folder.glob("*.safetensors")}
     files |= {name: (folder / name).read_bytes() for name in names}
     files |= {"pytorch_model.bin": b"pickle", "tokenizer.json": b"{}", "onnx/model.onnx": b"x"}
+    files |= {"modules.json": b"[]", "1_Pooling/config.json": b"{}", "2_Dense/config.json": b"{}"}
     add_repository(fake_hub, "some/folder", files)
     path = hub.resolve("some/folder")
     assert {item.name for item in path.iterdir()} - {".locks", ".chosen", ".sha256"} == {
@@ -301,7 +302,10 @@ def test_repository_of_safetensors(fake_hub, home, golden):
         "model-00001-of-00002.safetensors",
         "model-00002-of-00002.safetensors",
         "tokenizer.json",
+        "modules.json",
+        "1_Pooling",
     }
+    assert (path / "1_Pooling" / "config.json").read_bytes() == b"{}"
     count = len(fake_hub.requests)
     assert hub.resolve("some/folder") == path
     assert len(fake_hub.requests) == count

@@ -21,6 +21,9 @@ from pyrite.errors import FormatError, ModelNotFoundError
 from pyrite.quant.formats import bytes_per_row
 from pyrite.records import dataclass
 
+# Where a folder's metadata say how vectors are pooled; config.json has no such key.
+POOLING = "sentence pooling"
+
 Maker = Callable[[int, int], NDArray[np.uint8]]  # first row and number of rows -> their bytes
 
 

@@ -21,6 +21,7 @@ NOT_A_MODEL = re.compile(r"(^|[/._-])(mmproj|imatrix)([/._-]|$)", re.IGNORECASE)
 FOLDER_FILES = re.compile(
     r"[^/]+\.safetensors|[^/]+\.safetensors\.index\.json|(generation_)?config\.json"
     r"|tokenizer[^/]*\.json|tokenizer\.model|special_tokens_map\.json|chat_template\.(jinja|json)"
+    r"|modules\.json|\d+_Pooling/config\.json"
 )
 
 

@@ -18,13 +18,16 @@ INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 
 
-def inside(folder: Path, name: str) -> Path:
-    """The path of a file of the folder. Raises FormatError when `name` leads out of it."""
+def inside(folder: Path, name: str, model: Path | None = None) -> Path:
+    """The path of a file of the folder, or with `model` of a folder in that one.
+
+    Raises FormatError when `name` leads out of it.
+    """
     if name != Path(name).name or name in ("", ".", "..") or "\\" in name or "\x00" in name:
         raise FormatError(f"{folder.name} names a file outside itself: {name!r}")
     path = folder / name
     target = path.resolve()
-    if not any(target.parent == root for root in _roots(folder)):
+    if not any(target.parent == root for root in (folder.resolve(), *_roots(model or folder))):
         raise FormatError(
             f"{path} is a link to {target}, outside the model's folder",
             hint="put the file itself into the folder",

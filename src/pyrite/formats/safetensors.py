@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyrite.errors import FormatError, UnsupportedError
-from pyrite.formats.checkpoint import Checkpoint, Tensor
+from pyrite.formats.checkpoint import POOLING, Checkpoint, Tensor
 from pyrite.formats.cursor import TRUNCATED
 from pyrite.formats.folder import INDEX, inside, optional_json, weight_files
 from pyrite.formats.folder_text import read_text
@@ -29,6 +29,7 @@ from pyrite.formats.json_file import parse_object, read_json
 from pyrite.formats.mapping import map_file
 from pyrite.formats.metadata import string
 from pyrite.formats.sampling_hints import folder_hints
+from pyrite.formats.sentence import read_pooling
 
 MAX_HEADER_BYTES = 1 << 24
 MAX_DIMENSIONS = 8
@@ -73,11 +74,13 @@ def open_safetensors(folder: Path) -> Checkpoint:
     """Opens a folder of the hub's layout. Raises FormatError, UnsupportedError.
 
     `metadata` is config.json's, with generation_config.json's object under "generation_config"
-    (empty when there is none): both may state stop tokens.
+    (empty when there is none): both may state stop tokens; and POOLING in a folder for vectors.
     """
     metadata = read_json(inside(folder, "config.json"))
     architecture = _architecture(metadata)
     metadata["generation_config"] = optional_json(folder, "generation_config.json") or {}
+    if (pooling := read_pooling(folder)) is not None:
+        metadata[POOLING] = pooling
     paths, index = weight_files(folder)
     files = tuple(read_safetensors(path) for path in paths)
     if index is not None:

@@ -20,8 +20,7 @@ import numpy as np
 
 from pyrite.errors import FormatError, TensorError
 from pyrite.formats import derived
-from pyrite.formats.checkpoint import Checkpoint, Tensor
-from pyrite.formats.prequantized import read_quantized
+from pyrite.formats.checkpoint import POOLING, Checkpoint, Tensor
 from pyrite.models import config as limits
 from pyrite.models.arrange import Tensors
 from pyrite.models.fields import Fields
@@ -60,6 +59,8 @@ EXPERTS = {
 
 PRE_NORM = ATTENTION | FEED_FORWARD | PRE_NORMS
 
+POOLINGS = {"mean": 1, "cls": 2, "last": 3}  # pooling_type of GGUF
+
 LAYER = re.compile(
     r"(?P<before>(?:[a-z_]+\.)*)(?:layers|h|blocks)\.(?P<layer>\d{1,5})\.(?P<rest>.+)"
 )
@@ -97,6 +98,8 @@ class Folder:
         self.keys = Fields({**hub.defaults, **checkpoint.metadata}, names=hub.aliases)
         self.architecture = hub.architecture
         self.metadata: dict[str, Any] = {"general.architecture": hub.architecture}
+        from pyrite.formats.prequantized import read_quantized  # GGUF files need none of it
+
         whole = read_quantized(checkpoint.tensors, checkpoint.metadata)
         for key in ("quantization_config", "compression_config"):
             self.keys.get(key)
@@ -111,6 +114,9 @@ class Folder:
     def stated(self, key: str) -> Any:
         """What was put before."""
         return self.metadata[f"{self.architecture}.{key}"]
+
+    def has(self, key: str) -> bool:
+        return f"{self.architecture}.{key}" in self.metadata
 
     def change(self, suffix: str, change: Callable[[Tensor], Tensor]) -> None:
         """Of every layer: `suffix` is the name after `blk.N.`."""
@@ -148,6 +154,8 @@ def hub(
 def translated(checkpoint: Checkpoint, row: Hub) -> Checkpoint:
     """Raises FormatError, TensorError, UnsupportedError that name the key or the tensor."""
     folder = Folder(checkpoint, row)
+    if (pooling := folder.keys.get(POOLING)) is not None:
+        folder.put("pooling_type", POOLINGS[pooling])
     row.translate(folder)
     folder.keys.refuse_unread("config.json", HARMLESS)
     return replace(

@@ -105,10 +105,11 @@ def ignore(folder: Folder, *names: str) -> None:
 
 
 def head(folder: Folder, tied: bool = False) -> None:
-    """`tied`: where config.json does not say. GGUF's tied models have no head of their own."""
+    """`tied`: where config.json does not say. GGUF's tied models have no head of their own, and
+    models that were made for vectors need none."""
     is_tied = folder.keys.boolean("tie_word_embeddings", tied)
     own, table = folder.tensors.get("output.weight"), folder.tensors.get("token_embd.weight")
-    if own is None and not is_tied:
+    if own is None and not is_tied and not folder.has("pooling_type"):
         shape = (folder.stated("vocab_size"), folder.stated("embedding_length"))
         raise TensorError(f"missing: output.weight {shape}: tie_word_embeddings is false")
     if own is not None and is_tied and table is not None:
