@@ -21,6 +21,9 @@ from pyrite.config import cache_home
 from pyrite.formats import hub
 from pyrite.formats.gguf_writer import TensorSpec, write_gguf
 from pyrite.quant.formats import FORMATS
+from pyrite.quant.microfloats import HALVES_OF_E4M3
+
+Floats = NDArray[np.floating[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +72,22 @@ FILE_TYPES = {
     "Q4_K": 14,
     "Q5_K": 16,
     "Q6_K": 18,
+    "IQ2_XXS": 19,
+    "IQ2_XS": 20,
+    "IQ3_XXS": 23,
+    "IQ1_S": 24,
     "IQ4_NL": 25,
+    "IQ3_S": 26,
+    "IQ2_S": 28,
     "IQ4_XS": 30,
+    "IQ1_M": 31,
     "BF16": 32,
+    "TQ1_0": 36,
+    "TQ2_0": 37,
+    "MXFP4": 38,
+    "NVFP4": 39,
+    "Q1_0": 40,
+    "Q2_0": 41,
 }
 MIXES = {
     "Q4_0": Mix(2, "Q4_0", "Q4_0", "Q6_K"),
@@ -106,21 +122,62 @@ SCALES: dict[str, tuple[tuple[int, float], ...]] = {
     "Q6_K": ((208, 1365.0),),
     "IQ4_NL": ((0, 67.2),),
     "IQ4_XS": ((0, 1246.0),),
+    "IQ1_S": ((0, 7.21),),
+    "IQ2_XXS": ((0, 53.4),),
+    "IQ2_XS": ((0, 55.8),),
+    "IQ2_S": ((0, 56.4),),
+    "IQ3_XXS": ((0, 142.0),),
+    "IQ3_S": ((0, 140.0),),
+    "TQ1_0": ((52, 0.816),),
+    "TQ2_0": ((64, 0.816),),
+    "Q1_0": ((0, 1.0),),
+    "Q2_0": ((0, 0.816),),
 }
+
+
+def put_powers(blocks: NDArray[np.uint8], scale: Floats) -> None:
+    blocks[:, :1] = np.rint(np.log2(scale)) + 128
+
+
+def put_small_floats(blocks: NDArray[np.uint8], scale: Floats) -> None:
+    blocks[:, :4] = np.searchsorted(HALVES_OF_E4M3[:0x7F], scale)
+
+
+def put_quarters(blocks: NDArray[np.uint8], scale: Floats) -> None:
+    """Four bits of a float16 on top of each of four words."""
+    words = blocks[:, 48:].view(np.uint16)
+    shifts = np.array([0, 4, 8, 12], np.uint16)
+    quarters = scale.astype(np.float16).view(np.uint16) >> shifts & 15
+    words[:] = words & 0xFFF | quarters << 12
+
+
+# The same of types that have other scales than a float16 in one place: who writes them, the factor.
+OTHER_SCALES = {
+    "IQ1_M": (put_quarters, 7.18),
+    "MXFP4": (put_powers, 5.85),
+    "NVFP4": (put_small_floats, 5.86),
+}
+# Bytes of four digits that are 0, 1 or 2: quantised weights never mean 2, which the digit 3 would.
+THREES = np.array([byte for byte in range(256) if not byte & byte >> 1 & 0x55], np.uint8)
 
 
 def random_blocks(
     rng: np.random.Generator, kind: str, shape: tuple[int, ...], deviation: float
 ) -> NDArray[np.uint8]:
     """Bytes of a tensor whose values have about this standard deviation and mean 0. (bytes,)"""
-    if kind not in SCALES:
+    if kind not in SCALES and kind not in OTHER_SCALES:
         return random_floats(rng, kind, shape, deviation)
     row = FORMATS[kind]
     count = int(np.prod(shape)) // row.block_columns
     blocks = np.frombuffer(rng.bytes(count * row.block_bytes), np.uint8)
     blocks = blocks.reshape(count, row.block_bytes).copy()
+    if kind in ("TQ2_0", "Q2_0"):
+        blocks = THREES[blocks % len(THREES)]
     spread = rng.uniform(0.7, 1.3, (count, 1))
-    for start, factor in SCALES[kind]:
+    if kind in OTHER_SCALES:
+        put, factor = OTHER_SCALES[kind]
+        put(blocks, deviation / factor * spread)
+    for start, factor in SCALES.get(kind, ()):
         scale = (deviation / factor * spread).astype(np.float16)
         blocks[:, start : start + 2] = scale.view(np.uint8)
     return blocks.reshape(-1)

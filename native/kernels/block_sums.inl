@@ -18,10 +18,18 @@ using DotOf = DotFor<traits_of(kType).code_bits(), kPlaneCount,
 // With two planes and steps of 8 bits (Q6_K) half a block fills 32 bits: 16 * 32 * 128 * 32639 < 2^31.
 // A whole block is next to that with 5 bits and steps of 6 (Q5_K): 32 * 31 * 63 * 32639. Of those with
 // a table the largest are IQ2's: 32 * 43 * 31 * 32639.
+// Float steps need a sum each.
+template <WeightType kType>
+constexpr int count_sums(int planes) {
+  constexpr WeightTraits kTraits = traits_of(kType);
+  if (!kTraits.has_whole_steps()) return kBlock / kTraits.step_columns;
+  return kType == WeightType::Q6_K ? planes : 1;
+}
+
 template <WeightType kType, int kPlaneCount>
-using ShapeOf = BlockShape<kBlock / traits_of(kType).step_columns,
-                           kType == WeightType::Q6_K ? kPlaneCount : 1, traits_of(kType).has_whole_steps(),
-                           traits_of(kType).has_offset()>;
+using ShapeOf =
+    BlockShape<kBlock / traits_of(kType).step_columns, count_sums<kType>(kPlaneCount),
+               traits_of(kType).has_whole_steps(), traits_of(kType).has_offset()>;
 
 // A block is added up in so many sections, which have one step each.
 template <class Dot, class Shape>
@@ -77,14 +85,16 @@ PYRITE_INLINE void sum_groups(const Groups& codes, int first, const uint8_t* row
 // A section of a Dot that takes zeros and steps itself. `heads` are those of the block.
 template <class Dot, class Shape, int kRows, class Groups>
 PYRITE_INLINE void sum_narrow_section(const Groups& codes, const uint8_t* heads, size_t stride,
-                                      int section, const int32_t* step, Ints* whole) {
+                                      int section, int zero_bits, const int32_t* step,
+                                      Ints* whole) {
   constexpr int kSections = count_sections<Dot, Shape>();
   constexpr int kCount = kGroups / kSections;
   typename Dot::Sum sums[kRows] = {};
   if constexpr (!Shape::kOffset) {
     for (int r = 0; r < kRows; ++r) {
       const PairHead& head = *reinterpret_cast<const PairHead*>(heads + r * stride);
-      sums[r] = Dot::start(kSections == 1 ? head.less_pairs : head.less_half_pairs[section]);
+      sums[r] = Dot::start(kSections == 1 ? head.less_pairs : head.less_half_pairs[section],
+                           zero_bits);
     }
   }
   add_groups<Dot, kRows, kCount>(codes, section * kCount, heads + sizeof(PairHead), stride, sums);
@@ -121,7 +131,7 @@ PYRITE_INLINE void sum_section(const Groups& codes, const uint8_t* heads, size_t
   constexpr int kSections = count_sections<Dot, Shape>();
   steps += section * Shape::kSteps / kSections * kPanelRows;
   if constexpr (is_narrow<Dot>()) {
-    sum_narrow_section<Dot, Shape, kRows>(codes, heads, stride, section, steps, whole);
+    sum_narrow_section<Dot, Shape, kRows>(codes, heads, stride, section, zero_bits, steps, whole);
   } else {
     sum_wide_section<Dot, Shape, kRows>(codes, heads, stride, section, zero_bits, steps, whole);
   }

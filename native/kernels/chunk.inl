@@ -111,10 +111,18 @@ PYRITE_INLINE Lanes halves_of_e8m0(const uint8_t* exponents) {
   return power2(normal) * power2(power - normal);
 }
 
+// E4M3 without a sign has the bits of binary16, but for the bias of its exponent.
+PYRITE_INLINE Lanes halves_of_e4m3(const uint8_t* bytes) {
+  alignas(32) uint16_t halves[kPanelRows];
+  for (int i = 0; i < kPanelRows; ++i) halves[i] = uint16_t(bytes[i] << 7);
+  return load_half(halves) * broadcast(0x1p7f);
+}
+
 template <Steps kSteps>
 PYRITE_INLINE Lanes float_step(const uint8_t* bytes, Lanes scale) {
   if constexpr (kSteps == Steps::kScaled) return scale * to_floats(bytes_as_ints<int8_t>(bytes));
   if constexpr (kSteps == Steps::kPower) return halves_of_e8m0(bytes);
+  if constexpr (kSteps == Steps::kSmall) return halves_of_e4m3(bytes);
   return scale;
 }
 

@@ -164,7 +164,7 @@ struct WordDot {
 
 // Products of bytes, for one plane and codes of up to 6 bits. Sums are kept in 16 bits over a run of
 // groups. Without a zero the products of a lane stay within 16 * 15 * 127 = 30480 over 8 groups, or
-// 8 * 31 * 127 over 4. With a zero in the middle of the codes a sum starts at less its share, and
+// 8 * 31 * 127 over 4. With a zero amid the codes a sum starts at less its share, and
 // what it is in between does not matter, for it wraps: it ends within 16 * 16 * 127 = 32512 over 8
 // groups, or 8 * 32 * 127 over 4.
 template <int kBits>
@@ -184,10 +184,9 @@ struct ByteDot {
     store_256(to, codes.low);
     store_256(to + 32, codes.high);
   }
-  // The zero of such types is half of what codes can be.
   static Ints step_form(Ints step) { return as_pairs(step); }
-  static Sum start(const int16_t* less_pairs) {
-    const __m256i less = _mm256_slli_epi16(broadcast_32(less_pairs), kBits - 1);
+  static Sum start(const int16_t* less_pairs, int zero_bits) {
+    const __m256i less = _mm256_slli_epi16(broadcast_32(less_pairs), zero_bits);
     return {less, less};
   }
   template <int kRows>

@@ -17,6 +17,18 @@ void nibbles_of_16(const uint8_t* packed, uint8_t* codes) {
   }
 }
 
+void nibbles_of_8(const uint8_t* packed, uint8_t* codes) {
+  for (int i = 0; i < 8; ++i) {
+    codes[i] = packed[i] & 15;
+    codes[i + 8] = packed[i] >> 4;
+  }
+}
+
+// Fields of `bits` bits one after the other, the lowest of a byte first.
+void fields_of_32(const uint8_t* packed, int bits, uint8_t* codes) {
+  for (int i = 0; i < 32; ++i) codes[i] = packed[i * bits / 8] >> i * bits % 8 & ((1 << bits) - 1);
+}
+
 void bits_of_32(const uint8_t* packed, int shift, int mask, uint8_t* codes) {
   for (int i = 0; i < 32; ++i) codes[i] = packed[i] >> shift & mask;
 }
@@ -53,6 +65,21 @@ uint8_t iq4_xs_scale(const uint8_t* block, int part) {
   const int low = block[4 + part / 2] >> 4 * (part % 2) & 15;
   return uint8_t((low | high << 4) - 32);
 }
+
+// Five digits in base 3 are a fraction of 256: 32 bytes have the first digits of all before the second
+// ones, then 16 bytes, then 4 bytes with four digits each.
+uint8_t tq1_0_digit(const uint8_t* block, int column) {
+  constexpr int kPowers[] = {1, 3, 9, 27, 81};
+  const int start = column < 160 ? 0 : column < 240 ? 160 : 240;
+  const int bytes = column < 160 ? 32 : column < 240 ? 16 : 4;
+  const int first = start / 5;
+  const int place = column - start;
+  const int rest = block[first + place % bytes] * kPowers[place / bytes] & 0xff;
+  return uint8_t(rest * 3 >> 8);
+}
+
+// The highest bit is ignored, and 0x7F, which would be no number, is 0.
+uint8_t nvfp4_scale(uint8_t bits) { return bits == 0x7f ? 0 : bits & 0x7f; }
 
 // The highest four bits of four words.
 uint16_t iq1_m_scale(const uint8_t* block) {
@@ -97,7 +124,16 @@ void read_codes(WeightType type, const uint8_t* block, int part, uint8_t codes[3
     case WeightType::IQ2_S:
     case WeightType::IQ3_XXS:
     case WeightType::IQ3_S: return read_points(type, block, part, codes);
+    case WeightType::TQ1_0:
+      for (int i = 0; i < 32; ++i) codes[i] = tq1_0_digit(block, 32 * part + i);
+      return;
+    case WeightType::TQ2_0: return bits_of_32(block + 32 * (part / 4), 2 * (part % 4), 3, codes);
     case WeightType::MXFP4: return nibbles_of_16(block + 1, codes);
+    case WeightType::NVFP4:
+      nibbles_of_8(block + 4 + 16 * part, codes);
+      return nibbles_of_8(block + 12 + 16 * part, codes + 16);
+    case WeightType::Q1_0: return fields_of_32(block + 2 + 4 * part, 1, codes);
+    case WeightType::Q2_0: return fields_of_32(block + 2 + 8 * part, 2, codes);
     default: return;
   }
 }
@@ -121,6 +157,10 @@ void read_steps(WeightType type, const uint8_t* block, int part, uint8_t steps[2
     case WeightType::IQ3_XXS:
     case WeightType::IQ3_S: return read_odd_steps(type, block, part, steps);
     case WeightType::MXFP4: steps[0] = block[0]; return;
+    case WeightType::NVFP4:
+      steps[0] = nvfp4_scale(block[2 * part]);
+      steps[1] = nvfp4_scale(block[2 * part + 1]);
+      return;
     default: return;
   }
 }
@@ -133,6 +173,8 @@ void read_halves(WeightType type, const uint8_t* block, uint16_t halves[2]) {
   const int start = type == WeightType::Q2_K   ? 80
                     : type == WeightType::Q3_K ? 108
                     : type == WeightType::Q6_K ? 208
+                    : type == WeightType::TQ1_0 ? 52
+                    : type == WeightType::TQ2_0 ? 64
                                                : 0;
   std::memcpy(halves, block + start, 2 * size_t(traits_of(type).num_halves));
 }

@@ -74,7 +74,8 @@ Multiply multiply_of(WeightType type) {
     case WeightType::Q6_K:
     case WeightType::IQ1_M:
     case WeightType::IQ2_XS:
-    case WeightType::IQ2_S: return nullptr;
+    case WeightType::IQ2_S:
+    case WeightType::NVFP4: return nullptr;
     case WeightType::Q4_0: return multiply<WeightType::Q4_0, kPlaneCount>;
     case WeightType::Q4_1: return multiply<WeightType::Q4_1, kPlaneCount>;
     case WeightType::Q5_0: return multiply<WeightType::Q5_0, kPlaneCount>;
@@ -88,7 +89,11 @@ Multiply multiply_of(WeightType type) {
     case WeightType::IQ2_XXS: return multiply<WeightType::IQ2_XXS, kPlaneCount>;
     case WeightType::IQ3_XXS: return multiply<WeightType::IQ3_XXS, kPlaneCount>;
     case WeightType::IQ3_S: return multiply<WeightType::IQ3_S, kPlaneCount>;
+    case WeightType::TQ1_0:
+    case WeightType::TQ2_0: return multiply<WeightType::TQ2_0, kPlaneCount>;
     case WeightType::MXFP4: return multiply<WeightType::MXFP4, kPlaneCount>;
+    case WeightType::Q1_0: return multiply<WeightType::Q1_0, kPlaneCount>;
+    case WeightType::Q2_0: return multiply<WeightType::Q2_0, kPlaneCount>;
   }
   return nullptr;
 }

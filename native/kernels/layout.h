@@ -38,6 +38,7 @@ enum class Steps : uint8_t {
   kShifted,  // a scale below 16, and above it whether 9/8 of it are the minimum, not 7/8
   kScaled,   // int8, times the scale in float32: exact sums would not fit into 32 bits
   kPower,    // an exponent, E8M0
+  kSmall,    // E4M3 without a sign
 };
 
 struct WeightTraits {
@@ -96,7 +97,12 @@ constexpr WeightTraits traits_of(WeightType type) {
     case WeightType::IQ2_S: return {2, 1, 64, 16, Steps::kWhole, 1, 256, 82, kIQ2, 0.125f};
     case WeightType::IQ3_XXS: return {4, 0, 32, 32, Steps::kWhole, 1, 256, 98, kIQ3XXS, 0.5f};
     case WeightType::IQ3_S: return {4, 0, 16, 32, Steps::kWhole, 1, 256, 110, kIQ3S};
+    case WeightType::TQ1_0: return {2, 0, 1, 32, Steps::kNone, 1, 256, 54};
+    case WeightType::TQ2_0: return {2, 0, 1, 32, Steps::kNone, 1, 256, 66};
     case WeightType::MXFP4: return {4, 0, 16, 32, Steps::kPower, 0, 32, 17, kDoubledE2M1};
+    case WeightType::NVFP4: return {4, 0, 16, 16, Steps::kSmall, 0, 64, 36, kDoubledE2M1};
+    case WeightType::Q1_0: return {1, 0, 1, 32, Steps::kNone, 1, 128, 18, kSigns};
+    case WeightType::Q2_0: return {2, 0, 1, 32, Steps::kNone, 1, 64, 18};
   }
   return {};
 }

@@ -46,7 +46,12 @@ inline Kernel kernel_of(WeightType type) {
     case WeightType::IQ2_S: return kernel<WeightType::IQ2_XS, kPlaneCount>();  // packed alike
     case WeightType::IQ3_XXS: return kernel<WeightType::IQ3_XXS, kPlaneCount>();
     case WeightType::IQ3_S: return kernel<WeightType::IQ3_S, kPlaneCount>();
+    case WeightType::TQ1_0:
+    case WeightType::TQ2_0: return kernel<WeightType::TQ2_0, kPlaneCount>();  // packed alike
     case WeightType::MXFP4: return kernel<WeightType::MXFP4, kPlaneCount>();
+    case WeightType::NVFP4: return kernel<WeightType::NVFP4, kPlaneCount>();
+    case WeightType::Q1_0: return kernel<WeightType::Q1_0, kPlaneCount>();
+    case WeightType::Q2_0: return kernel<WeightType::Q2_0, kPlaneCount>();
   }
   return {};
 }

@@ -151,6 +151,7 @@ Affine affine_of(WeightType type, const BlockParts<const uint8_t>& from, int s, 
       return {own, -(own * (step >> 4 ? 1.125f : 0.875f))};
     }
     case Steps::kPower: return {half_of_e8m0(step), 0.0f};
+    case Steps::kSmall: return {half_of_e4m3(step), 0.0f};
     default: return {scale * float(int8_t(step)), 0.0f};
   }
 }

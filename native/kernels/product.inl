@@ -89,7 +89,9 @@ PYRITE_INLINE void tile(const Source& source, int num_blocks, int zero_bits, con
         sums[r] = s % kSumSections == 0 ? whole[r] : sums[r] + whole[r];
         if ((s + 1) % kSumSections != 0) continue;
         Lanes factor = broadcast(head_of<Dot>(heads + r * stride).scale);
-        if constexpr (!Shape::kWhole) factor = load(chunk.steps + step) * factor;
+        if constexpr (!Shape::kWhole) {
+          factor = load(chunk.steps + step + s / kSumSections * kPanelRows) * factor;
+        }
         total[r] = fused_once(to_floats(sums[r]), factor, total[r]);
       }
     }

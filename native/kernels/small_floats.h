@@ -1,8 +1,10 @@
 #pragma once
-// Scales of a byte, for types whose values are kept doubled: half of what the byte means.
+// Scales of a byte, for types whose values are kept doubled: half of what the byte means. See half.h.
 
 #include <bit>
 #include <cstdint>
+
+#include "kernels/half.h"
 
 namespace pyrite {
 
@@ -11,6 +13,11 @@ static inline float half_of_e8m0(uint8_t exponent) {
   const uint32_t normal = uint32_t(exponent - 1) << 23;
   const uint32_t below = uint32_t(exponent + 1) << 21;
   return std::bit_cast<float>(exponent < 2 ? below : normal);
+}
+
+// E4M3 without a sign, 1 to 7 being below its normal numbers as in binary16.
+static inline float half_of_e4m3(uint8_t bits) {
+  return float_from_half(uint16_t(bits << 7)) * 0x1p7f;
 }
 
 }  // namespace pyrite

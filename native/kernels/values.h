@@ -10,7 +10,7 @@ namespace pyrite {
 alignas(16) constexpr uint8_t kNonlinear[16] = {1,   24,  45,  63,  79,  93,  106, 118,
                                                 129, 141, 153, 166, 181, 197, 217, 241};
 
-// E2M1 doubled: 0, 1, 2, 3, 4, 6, 8, 12, then the same less than 0; the zero is 16.
+// MXFP4 and NVFP4: E2M1 doubled, 0, 1, 2, 3, 4, 6, 8, 12, then the same less than 0; the zero is 16.
 alignas(16) constexpr uint8_t kDoubledE2M1[16] = {16, 17, 18, 19, 20, 22, 24, 28,
                                                   16, 15, 14, 13, 12, 10, 8,  4};
 
@@ -28,5 +28,8 @@ alignas(16) constexpr uint8_t kIQ3S[16] = {17, 19, 21, 23, 25, 27, 29, 31,
 
 // IQ1_M in eighths: -8, 0 or 8, and 1 more, or with the third bit 1 less; the zero is 16.
 alignas(16) constexpr uint8_t kIQ1M[16] = {9, 17, 25, 16, 7, 15, 23, 16};
+
+// Q1_0: less one, or one; the zero is 1.
+alignas(16) constexpr uint8_t kSigns[16] = {0, 2};
 
 }  // namespace pyrite

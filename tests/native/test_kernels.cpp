@@ -26,7 +26,8 @@ constexpr WeightType kTypes[] = {
     WeightType::Q5_0, WeightType::Q5_1, WeightType::Q8_0, WeightType::Q2_K,   WeightType::Q3_K,
     WeightType::Q4_K, WeightType::Q5_K, WeightType::Q6_K, WeightType::IQ4_NL, WeightType::IQ4_XS,
     WeightType::IQ1_S, WeightType::IQ1_M, WeightType::IQ2_XXS, WeightType::IQ2_XS,
-    WeightType::IQ2_S, WeightType::IQ3_XXS, WeightType::IQ3_S, WeightType::MXFP4,
+    WeightType::IQ2_S, WeightType::IQ3_XXS, WeightType::IQ3_S, WeightType::TQ1_0,
+    WeightType::TQ2_0, WeightType::MXFP4, WeightType::NVFP4, WeightType::Q1_0, WeightType::Q2_0,
 };
 
 // Exactly `size` bytes on a boundary of 64, so that a sanitizer sees the first byte past them.
@@ -45,6 +46,8 @@ int halves_place(WeightType type) {
     case WeightType::Q2_K: return 80;
     case WeightType::Q3_K: return 108;
     case WeightType::Q6_K: return 208;
+    case WeightType::TQ1_0: return 52;
+    case WeightType::TQ2_0: return 64;
     default: return 0;
   }
 }

@@ -11,14 +11,22 @@ from pyrite.quant.dequant import dequantize
 from pyrite.quant.formats import FORMATS
 
 ISAS = kernels.isa_names()
-SCALE_COLUMNS = {"MXFP4": 32}  # under one scale; a block has its scales first
+SCALE_COLUMNS = {"MXFP4": 32, "NVFP4": 16}  # under one scale; a block has its scales first
 
 
 def e8m0(byte: int) -> float:
     return 2.0 ** (byte - 127)
 
 
-MEANING = {"MXFP4": e8m0}
+def e4m3(byte: int) -> float:
+    """Without a sign: the highest bit is ignored, and what would be no number is 0."""
+    exponent, fraction = byte >> 3 & 15, byte & 7
+    if byte == 0x7F:
+        return 0.0
+    return fraction / 512 if exponent == 0 else (1 + fraction / 8) * 2.0 ** (exponent - 7)
+
+
+MEANING = {"MXFP4": e8m0, "NVFP4": e4m3}
 E2M1 = (0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0)
 
 

@@ -8,24 +8,22 @@ import numpy as np
 import pytest
 
 from pyrite.errors import UnsupportedError
-from pyrite.formats.gguf import read_gguf
 from pyrite.quant.dequant import dequantize
 from pyrite.quant.formats import EXECUTED, FORMATS, bytes_per_row, require_executed
+from stored_types import Stored, expected_values, stored_tensors
 
 SUFFIXES = [(name, suffix) for name in EXECUTED for suffix in ("", ".random")]
 PLAIN = ("F32", "F16", "BF16")  # the fixture has no random bits of these
 
 
 @pytest.fixture(scope="module")
-def stored(golden: Path) -> dict[str, tuple]:
-    file = read_gguf(golden / "gguf" / "quant_types.gguf")
-    return {t.name: (file.data[t.start : t.end], t.type, t.shape) for t in file.tensors}
+def stored(golden: Path) -> dict[str, Stored]:
+    return stored_tensors(golden)
 
 
 @pytest.fixture(scope="module")
 def expected(golden: Path) -> dict[str, np.ndarray]:
-    with np.load(golden / "gguf" / "quant_types.expected.npz") as arrays:
-        return dict(arrays)
+    return expected_values(golden)
 
 
 @pytest.mark.parametrize(

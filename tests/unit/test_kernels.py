@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 from pyrite._native import kernels
-from pyrite.formats.gguf import read_gguf
 from pyrite.quant.dequant import dequantize
 from pyrite.quant.formats import EXECUTED, FORMATS, bytes_per_row
+from stored_types import Stored, expected_values, stored_tensors
 
 ISAS = kernels.isa_names()
 FLOATS = ("F32", "F16", "BF16")
@@ -71,9 +71,13 @@ def multiply(
 
 
 @pytest.fixture(scope="module")
-def stored(golden: Path) -> dict[str, tuple[np.ndarray, str, tuple[int, int]]]:
-    file = read_gguf(golden / "gguf" / "quant_types.gguf")
-    return {t.name: (file.data[t.start : t.end], t.type, t.shape) for t in file.tensors}
+def stored(golden: Path) -> dict[str, Stored]:
+    return stored_tensors(golden)
+
+
+@pytest.fixture(scope="module")
+def golden_values(golden: Path) -> dict[str, np.ndarray]:
+    return expected_values(golden)
 
 
 def repeated(stored, case: str, rows: int) -> Weights:
@@ -121,10 +125,9 @@ def tolerance(weights: Weights, x: np.ndarray) -> np.ndarray:
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_unpacking_gives_the_golden_floats(stored, golden, case):
+def test_unpacking_gives_the_golden_floats(stored, golden_values, case):
     weights = repeated(stored, case, 19)
-    with np.load(golden / "gguf" / "quant_types.expected.npz") as arrays:
-        expected = arrays[case]
+    expected = golden_values[case]
     out = np.empty(weights.columns, np.float32)
     for row in range(19):
         kernels.unpack_row(weights.type, 19, weights.columns, weights.packed, row, out)
@@ -175,7 +178,10 @@ SCALES = {
     "Q3_K": (108, ONE),
     "Q6_K": (208, ONE),
     "IQ1_M": (48, np.array([0x0FFF, 0x0FFF, 0xCFFF, 0x3FFF], "<u2").tobytes()),  # and steps of 15
+    "TQ1_0": (52, ONE),
+    "TQ2_0": (64, ONE),
     "MXFP4": (0, bytes([128])),
+    "NVFP4": (0, b""),
 }
 STEPS = {
     "Q2_K": slice(0, 16),
@@ -184,6 +190,7 @@ STEPS = {
     "Q5_K": slice(4, 16),
     "Q6_K": slice(192, 208),
     "IQ4_XS": slice(2, 8),
+    "NVFP4": slice(0, 4),
 }
 
 
@@ -299,7 +306,7 @@ def test_packed_panels_do_not_depend_on_how_they_are_cut(stored):
             np.testing.assert_array_equal(one, weights.packed[first * panel : (first + 1) * panel])
 
 
-# Points of a grid become digits and signs, of 3 bits or 4.
+# Points of a grid become digits and signs, of 3 bits or 4; five digits in a byte have 2 bits each.
 UNFOLDED = {
     "IQ1_S": 1.48,
     "IQ1_M": 2.04,
@@ -308,6 +315,7 @@ UNFOLDED = {
     "IQ2_S": 1.4,
     "IQ3_XXS": 1.41,
     "IQ3_S": 1.26,
+    "TQ1_0": 1.23,
 }
 
 

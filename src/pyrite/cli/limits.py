@@ -31,8 +31,10 @@ BELOW = {
 }
 # Bits that the numbers of a type have once unpacked, where not 8: fewer can be added up in 16 bits.
 BITS = {
-    **dict.fromkeys(("Q2_K", "Q3_K", "Q4_0", "Q4_1", "Q4_K", "IQ1_S"), 4),
-    **dict.fromkeys(("Q5_0", "Q5_1", "Q5_K", "IQ1_M", "IQ3_S", "MXFP4"), 5),
+    **dict.fromkeys(("Q2_K", "Q3_K", "Q4_0", "Q4_1", "Q4_K"), 4),
+    **dict.fromkeys(("IQ1_S", "TQ1_0", "TQ2_0", "Q1_0", "Q2_0"), 4),
+    **dict.fromkeys(("Q5_0", "Q5_1", "Q5_K", "IQ1_M", "IQ3_S"), 5),
+    **dict.fromkeys(("MXFP4", "NVFP4"), 5),
     **dict.fromkeys(("Q6_K", "IQ3_XXS"), 6),
 }
 FLOATS = ("F32", "F16", "BF16")

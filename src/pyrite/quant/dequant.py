@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.quant import codebooks, microfloats
+from pyrite.quant import codebooks, few_bits, microfloats
 from pyrite.quant.fields import Blocks, Floats, bits, half, nibbles, pairs_of_bits
 from pyrite.quant.formats import FORMATS, bytes_per_row
 
@@ -199,5 +199,10 @@ _DECODERS: dict[str, Callable[[Blocks, Floats], None]] = {
     "IQ2_S": codebooks.iq2_s,
     "IQ3_XXS": codebooks.iq3_xxs,
     "IQ3_S": codebooks.iq3_s,
+    "TQ1_0": few_bits.tq1_0,
+    "TQ2_0": few_bits.tq2_0,
     "MXFP4": microfloats.mxfp4,
+    "NVFP4": microfloats.nvfp4,
+    "Q1_0": few_bits.q1_0,
+    "Q2_0": few_bits.q2_0,
 }

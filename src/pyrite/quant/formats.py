@@ -53,12 +53,12 @@ _TABLE = (
     Format("F64", 28, 1, 8),
     Format("IQ1_M", 29, 256, 56, executed=True),
     Format("BF16", 30, 1, 2, executed=True),
-    Format("TQ1_0", 34, 256, 54),
-    Format("TQ2_0", 35, 256, 66),
+    Format("TQ1_0", 34, 256, 54, executed=True),
+    Format("TQ2_0", 35, 256, 66, executed=True),
     Format("MXFP4", 39, 32, 17, executed=True),
-    Format("NVFP4", 40, 64, 36),
-    Format("Q1_0", 41, 128, 18),
-    Format("Q2_0", 42, 64, 18),
+    Format("NVFP4", 40, 64, 36, executed=True),
+    Format("Q1_0", 41, 128, 18, executed=True),
+    Format("Q2_0", 42, 64, 18, executed=True),
 )
 
 FORMATS = {row.name: row for row in _TABLE}
