@@ -73,7 +73,7 @@ def model_of(kinds: str) -> Model:
 
 
 class Guesses(Oracle):
-    """Of tokens that there are."""
+    """Of tokens that there are in every one of these models."""
 
     def _guess(self, name: str, start: int, count: int) -> list[int]:
         return [token_id % VOCABULARY for token_id in super()._guess(name, start, count)]
