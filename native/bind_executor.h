@@ -104,6 +104,8 @@ class Executor {
   void add_experts(const std::string& label, Rows rows, Columns in, Columns scores, Columns out,
                    const RoutingOf& routing, std::optional<WeightOf> gate, WeightOf up,
                    WeightOf down, Activation activation, int planes);
+  // Counts what goes into the products that follow; returns its index.
+  int add_squares(const std::string& label, Rows rows, Columns in, NormOf norm);
   void add_attention(const std::string& label, Columns query, Columns key, Columns value,
                      Columns out, int key_heads, int key_width, int value_width, size_t layer_offset,
                      float scale, int window, float softcap, std::optional<int> sinks,
@@ -132,6 +134,8 @@ class Executor {
 
   void profile(bool on) { program_.profile(on); }
   std::vector<std::tuple<std::string, int64_t, std::vector<int64_t>>> phases() const;
+  // Sums of squares of each column, and how many rows were added up.
+  std::pair<std::vector<double>, int64_t> squares(int index) const;
   const char* isa() const { return program_.kernels().isa; }
 
  private:
@@ -176,6 +180,7 @@ class Executor {
   std::vector<int> stack_sizes_;               // 1: a matrix
   std::vector<std::span<const float>> vectors_;
   std::vector<RopeTable*> ropes_;
+  std::vector<const Squares*> squares_;
   std::vector<nb::object> kept_;
   int num_embeddings_ = std::numeric_limits<int>::max();
   int num_positions_ = std::numeric_limits<int>::max();

@@ -125,6 +125,8 @@ void bind_program(nb::module_ module) {
       .def("add_experts", &Executor::add_experts, "label"_a, nb::kw_only(), "rows"_a, "input"_a,
            "scores"_a, "out"_a, "routing"_a, "gate"_a.none(), "up"_a, "down"_a, "activation"_a,
            "planes"_a)
+      .def("add_squares", &Executor::add_squares, "label"_a, nb::kw_only(), "rows"_a, "input"_a,
+           "norm"_a.none())
       .def("add_attention", &Executor::add_attention, "label"_a, nb::kw_only(), "query"_a, "key"_a,
            "value"_a, "out"_a, "key_heads"_a, "key_width"_a, "value_width"_a, "layer_offset"_a, "scale"_a,
            "window"_a, "softcap"_a, "sinks"_a.none(), "query_norm"_a.none(), "key_norm"_a.none(),
@@ -146,6 +148,7 @@ void bind_program(nb::module_ module) {
       .def("states", &Executor::states, nb::rv_policy::reference_internal)
       .def("copy_page", &Executor::copy_page, "source"_a, "target"_a)
       .def("broken_outputs", &Executor::broken_outputs)
+      .def("squares", &Executor::squares, "index"_a)
       .def("profile", &Executor::profile, "on"_a)
       .def("phases", &Executor::phases)
       .def_prop_ro("isa", &Executor::isa);

@@ -36,11 +36,7 @@ Cut cut(const LinearOp& op, int num_rows, int num_members) {
 
 void prepare(const Preparation& preparation, const Step& step, Member& member, int row,
              uint8_t* rows) {
-  const float* in = preparation.in.row(row);
-  if (preparation.norm) {
-    step.kernels.rows.normalize(preparation.norm, in, preparation.in.width, member.row);
-    in = member.row;
-  }
+  const float* in = input_row(preparation, step, member, row);
   step.kernels.prepare_row(in, preparation.in.width, preparation.planes, preparation.forms,
                            rows + size_t(row) * preparation.row_bytes);
 }
@@ -116,6 +112,13 @@ void run_tile(const LinearOp& op, const Activations& in, const Tile& tile, const
 }
 
 }  // namespace
+
+const float* input_row(const Preparation& preparation, const Step& step, Member& member, int row) {
+  const float* in = preparation.in.row(row);
+  if (!preparation.norm) return in;
+  step.kernels.rows.normalize(preparation.norm, in, preparation.in.width, member.row);
+  return member.row;
+}
 
 int count_chunks(const PrepareOp& op, const Step& step) {
   const int num_rows = step.num_rows(op.preparation.rows);

@@ -49,6 +49,9 @@ struct LinearOp {
   bool is_result = false;  // its rows are logits, and are checked for NaN and infinity
 };
 
+// A row that goes into the product, normalised; it may lie in the member's scratch.
+const float* input_row(const Preparation& preparation, const Step& step, Member& member, int row);
+
 int count_chunks(const PrepareOp& op, const Step& step);
 int count_chunks(const LinearOp& op, const Step& step);
 void run_chunk(const PrepareOp& op, const Step& step, Member& member, int chunk);

@@ -104,6 +104,10 @@ RopeTable* Program::add_rope(std::vector<double> frequencies, double factor, boo
   return &ropes_.emplace_back(std::move(frequencies), factor, pairs);
 }
 
+Squares* Program::add_squares(int width) {
+  return &squares_.emplace_back(Squares{std::vector<double>(size_t(width))});
+}
+
 void Program::add(Op op, std::string label) {
   ops_.push_back(std::move(op));
   labels_.push_back(std::move(label));

@@ -16,6 +16,7 @@
 #include "program/linear.h"
 #include "program/recurrence.h"
 #include "program/row_ops.h"
+#include "program/squares.h"
 #include "program/team.h"
 
 namespace pyrite {
@@ -23,7 +24,7 @@ namespace pyrite {
 using Op = std::variant<EmbedOp, NormOp, RotateOp, ConcatOp, HeadDotOp, SelectOp, ElementOp,
                         PrepareOp, LinearOp, HeadLinearOp, RouteOp, GroupOp, InnerOp,
                         PrepareInnerOp, OuterOp, StoreOp, AttendOp, JoinOp, ShiftOp, ConvOp,
-                        ScanOp, Wkv4Op, Wkv7Op>;
+                        ScanOp, Wkv4Op, Wkv7Op, SquaresOp>;
 
 struct Sizes {
   int num_threads;
@@ -52,6 +53,7 @@ class Program {
   const PackedMatrix* add_matrix(const PackedMatrix& matrix);
   const float* add_vector(std::vector<float> vector);
   RopeTable* add_rope(std::vector<double> frequencies, double factor, bool pairs);
+  Squares* add_squares(int width);
   void add(Op op, std::string label);
   // Columns [start, start + width) of the arena; of the logits when `start` is -1.
   Slice slice(int start, int width) const;
@@ -83,6 +85,7 @@ class Program {
   std::deque<PackedMatrix> matrices_;
   std::deque<std::vector<float>> vectors_;
   std::deque<RopeTable> ropes_;
+  std::deque<Squares> squares_;
   std::vector<Op> ops_;
   std::vector<std::string> labels_;
   std::vector<int> chunks_;  // of each phase, in this step

@@ -30,8 +30,15 @@ PLANES = {"default": 2, "fast": 1}
 class CpuRunner:
     """A prepared plan. One thread at a time may run it, with the interpreter lock released."""
 
-    def __init__(self, program: native.Program, num_pages: int, max_tokens: int) -> None:
+    def __init__(
+        self,
+        program: native.Program,
+        num_pages: int,
+        max_tokens: int,
+        observed: Mapping[int, tuple[str, ...]] | None = None,
+    ) -> None:
         self.num_pages = num_pages
+        self._observed = observed or {}
         self.states = program.states()  # (num_slots, floats): of every operation that has one
         self.num_slots = len(self.states)
         self.max_tokens = max_tokens
@@ -95,6 +102,15 @@ class CpuRunner:
         check_state(self, slot, data)
         self.states[slot] = data.view(np.float32)
 
+    def squares(self) -> dict[str, tuple[NDArray[np.float64], int]]:
+        """Of each matrix of a plan that was prepared with `observe`: sums of the squares of its
+        inputs since then, (columns,), and over how many rows."""
+        found: dict[str, tuple[NDArray[np.float64], int]] = {}
+        for index, names in self._observed.items():
+            sums, num_rows = self._program.squares(index)
+            found |= dict.fromkeys(names, (np.array(sums), num_rows))
+        return found
+
     def profile(self, on: bool) -> None:
         """Switches the timing of phases on or off, and sets it back to zero."""
         self._program.profile(on)
@@ -143,13 +159,17 @@ class CpuBackend:
         precision: str,
         kv_type: str = "f16",
         num_slots: int = 1,
+        observe: bool = False,
     ) -> CpuRunner:
-        """Raises BackendError, CapacityError, UnsupportedError."""
+        """`observe`: add up squares of what goes into products. Raises BackendError, CapacityError,
+        UnsupportedError."""
         page_bytes = layer_offsets(plan, kv_type)[-1]
         program = self._program(plan, num_pages, page_bytes, max_tokens, num_threads, num_slots)
         matrices = self._matrices(plan, weights, num_threads)
-        Lowering(plan, program, matrices, weights, PLANES[precision], kv_type).lower()
-        return CpuRunner(program, num_pages, max_tokens)
+        observed: dict[int, tuple[str, ...]] | None = {} if observe else None
+        planes = PLANES[precision]
+        Lowering(plan, program, matrices, weights, planes, kv_type, observed).lower()
+        return CpuRunner(program, num_pages, max_tokens, observed)
 
     def _matrices(
         self, plan: Plan, weights: Mapping[str, Tensor], num_threads: int

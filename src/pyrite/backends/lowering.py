@@ -75,6 +75,7 @@ class Lowering(StateLowering):
 
     planes: int
     kv_type: str
+    observed: dict[int, tuple[str, ...]] | None = None  # sums of squares: the matrices they are of
     _offsets: Sequence[int] = field(default=(), init=False)
 
     def lower(self) -> None:
@@ -106,6 +107,8 @@ class Lowering(StateLowering):
         )
 
     def linear(self, label: str, op: Linear) -> None:
+        if self.observed is not None:
+            self.observed[self._observe(label, op)] = op.weights
         self.program.add_linear(
             f"{label} {' '.join(op.weights)}",
             rows=self._rows(op),
@@ -144,6 +147,15 @@ class Lowering(StateLowering):
             down=self._weight(op.down, op.down_bias),
             activation=ACTIVATIONS[op.activation],
             planes=self._planes(op),
+        )
+
+    def _observe(self, label: str, op: Linear) -> int:
+        """Adds up squares of what goes into a product; gives the index of the sums."""
+        return self.program.add_squares(
+            f"{label} squares",
+            rows=self._rows(op),
+            input=self._columns(op.input),
+            norm=self._norm(op.norm),
         )
 
     def rotate(self, label: str, op: Rotate) -> None:

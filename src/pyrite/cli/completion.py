@@ -9,7 +9,19 @@ from __future__ import annotations
 import argparse
 from importlib import import_module
 
-MODEL_VERBS = ("run", "pull", "rm", "show", "convert", "quantize", "tokenize", "bench", "doctor")
+MODEL_VERBS = (
+    "run",
+    "pull",
+    "rm",
+    "show",
+    "convert",
+    "quantize",
+    "imatrix",
+    "eval",
+    "tokenize",
+    "bench",
+    "doctor",
+)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

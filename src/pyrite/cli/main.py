@@ -30,6 +30,8 @@ VERBS = {
     "embed": ("pyrite.cli.embed", "vectors of texts"),
     "convert": ("pyrite.cli.convert", "make a GGUF file of a folder"),
     "quantize": ("pyrite.cli.quantize", "make a smaller file of a model"),
+    "imatrix": ("pyrite.cli.imatrix", "measure which columns matter, for quantize"),
+    "eval": ("pyrite.cli.eval", "measure how well a model foretells a text"),
     "tokenize": ("pyrite.cli.tokenize", "the tokens of a text"),
     "bench": ("pyrite.cli.bench", "measure speed, and the share of what the machine can do"),
     "bench serve": ("pyrite.cli.bench_serve", "measure a server that speaks OpenAI's HTTP"),

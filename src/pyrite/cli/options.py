@@ -94,14 +94,9 @@ SAMPLING: dict[str, tuple[Callable[[str], Any], str]] = {
 
 def add_loading(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("loading")
-    group.add_argument("-t", "--threads", type=int, help="threads to compute with (default: cores)")
+    add_threads(group)
     group.add_argument("-c", "--context", type=int, help="tokens that prompt and answer may have")
-    group.add_argument(
-        "--precision",
-        default="default",
-        metavar="{default,fast}",
-        help="activations of at least 15 bits, or of 8 (last layer and head: 15)",
-    )
+    add_precision(group)
     group.add_argument(
         "--kv-type",
         default="f16",
@@ -129,6 +124,21 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
     )
     group.add_argument(
         "--backend", default="cpu", metavar="{cpu,reference}", help="what runs the model"
+    )
+
+
+def add_threads(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "-t", "--threads", type=int, help="threads to compute with (default: cores)"
+    )
+
+
+def add_precision(parser: argparse._ActionsContainer) -> None:
+    parser.add_argument(
+        "--precision",
+        default="default",
+        metavar="{default,fast}",
+        help="activations of at least 15 bits, or of 8 (last layer and head: 15)",
     )
 
 

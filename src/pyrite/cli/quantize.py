@@ -34,13 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(options: argparse.Namespace) -> int:
     from pyrite.conversion import convert, find_recipe, plan_conversion
     from pyrite.cores import choose_threads
+    from pyrite.export import as_gguf_file
     from pyrite.formats.checkpoint import open_checkpoint
     from pyrite.formats.imatrix import read_importance
 
     terminal = this_terminal()
     recipe, out = find_recipe(options.type), Path(options.out)
     threads = checked_threads(options.threads)
-    checkpoint = open_checkpoint(find_model(options.model, terminal))
+    checkpoint, lost = as_gguf_file(open_checkpoint(find_model(options.model, terminal)))
+    for sentence in lost:
+        terminal.note(f"not in the file: {sentence}")
     check_target(out, checkpoint, force=options.force)
     importance = read_importance(Path(options.imatrix)) if options.imatrix else None
     conversion = plan_conversion(checkpoint, recipe, importance)

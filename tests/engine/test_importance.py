@@ -1,0 +1,127 @@
+"""Sums of squares of what goes into products: against the reference, and as relations."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from pyrite.backends.reference import ReferenceBackend
+from pyrite.backends.weights import LazyWeights
+from pyrite.cli.main import main
+from pyrite.config import Settings
+from pyrite.errors import BackendError
+from pyrite.formats.checkpoint import open_checkpoint
+from pyrite.formats.imatrix import read_importance
+from pyrite.importance import collect
+from pyrite.loading import load_engine
+from pyrite.models.registry import build_plan
+from pyrite.passages import results
+
+CHUNKS = np.random.default_rng(0).integers(3, 384, (3, 40)).astype(np.int32)
+
+
+def load(path: Path, **settings):
+    return load_engine(path, Settings(context=64, speculation="off", **settings))
+
+
+@pytest.fixture(scope="module", params=["llama_q8_0", "qwen2_q4_k_m"])
+def path(request, golden):
+    return golden / "gguf_models" / f"{request.param}.gguf"
+
+
+def importance(path, chunks=CHUNKS, **settings):
+    return collect(load(path, **settings), chunks, Path("x.gguf"), "x.txt").entries
+
+
+def referred(path, chunks, monkeypatch):
+    """Sums of squares of the reference's inputs, which NumPy multiplies."""
+    sums = {}
+    project = LazyWeights.project
+
+    def record(self, name, x):
+        sums[name] = sums.get(name, 0.0) + np.square(x, dtype=np.float64).sum(axis=0)
+        return project(self, name, x)
+
+    monkeypatch.setattr(LazyWeights, "project", record)
+    checkpoint = open_checkpoint(path)
+    runner = ReferenceBackend().prepare(
+        build_plan(checkpoint),
+        checkpoint.tensors,
+        num_pages=2,
+        max_tokens=64,
+        num_threads=1,
+        precision="default",
+    )
+    for ids in chunks:
+        for _ in results(runner, ids, 0, len(ids)):
+            pass
+    return sums
+
+
+def test_sums_are_those_of_the_reference(path, monkeypatch):
+    found = importance(path)
+    expected = referred(path, CHUNKS, monkeypatch)
+    matrices = {name for name, one in open_checkpoint(path).tensors.items() if len(one.shape) == 2}
+    assert set(found) == set(expected) == matrices - {"token_embd.weight"}
+    for name, sums in expected.items():
+        # Activations have 15 bits, keys and values 11; over two layers errors stay below 2^-9.
+        np.testing.assert_allclose(found[name].squares[0], sums, rtol=4e-3, atol=1e-4 * sums.max())
+        assert found[name].counts == [CHUNKS.size]
+
+
+def test_threads_and_batches_change_nothing(path):
+    expected = importance(path, threads=1)
+    for settings in ({"threads": 3}, {"threads": 2, "max_batch_tokens": 16}):
+        for name, sums in importance(path, **settings).items():
+            np.testing.assert_array_equal(sums.squares, expected[name].squares)
+
+
+def test_chunks_add_up(path):
+    whole = importance(path)
+    parts = [importance(path, CHUNKS[i : i + 1]) for i in range(3)]
+    for name, sums in whole.items():
+        added = sum(part[name].squares.astype(np.float64) for part in parts)
+        np.testing.assert_allclose(sums.squares, added, rtol=1e-6)
+
+
+def test_what_is_not_asked_for_is_not_counted(path):
+    loaded = load(path)
+    assert loaded.engine.runner.squares() == {}
+    labels = [label for label, _ in loaded.engine.runner.phase_times()]
+    assert labels
+    assert not any("squares" in label for label in labels)
+
+
+def test_the_reference_backend_counts_nothing(path):
+    with pytest.raises(BackendError, match="reference backend does not observe"):
+        importance(path, backend="reference")
+
+
+@pytest.fixture
+def text(tmp_path):
+    path = tmp_path / "text.txt"
+    path.write_text("the quick brown fox jumps over the lazy dog\n" * 40)
+    return path
+
+
+def test_the_commands_go_together(path, text, tmp_path, capsys):
+    known, out = tmp_path / "known.gguf", tmp_path / "out.gguf"
+    assert main(["imatrix", str(path), str(text), "-o", str(known), "--chunk", "32"]) == 0
+    assert "matrices over" in capsys.readouterr().out
+    found = read_importance(known)
+    assert (found.datasets, found.chunk_tokens) == (("text.txt",), 32)
+    arguments = ["quantize", str(path), str(out), "--type", "q3_k_s", "--imatrix", str(known)]
+    assert main(arguments) == 0
+    metadata = open_checkpoint(out).metadata
+    assert metadata["quantize.imatrix.chunks_count"] == found.num_chunks
+    capsys.readouterr()
+    arguments = ["eval", str(out), str(text), "--reference", str(path), "--chunk", "32", "--json"]
+    assert main(arguments) == 0
+    measured = json.loads(capsys.readouterr().out)
+    assert measured["chunks"] == found.num_chunks
+    assert measured["divergence"]["mean"] > 0
+    assert main(["imatrix", str(path), str(text), "-o", str(known)]) == 2
+    assert "--force" in capsys.readouterr().err
