@@ -54,9 +54,11 @@ TINY = (
     "lfm2_moe",
     "mamba",
     "mamba2",
+    "jamba",
+    "falcon_h1",
+    "rwkv4",
+    "rwkv7",
 )
-# Whose operations the CPU backend lacks.
-REFERENCE_ONLY = ("lfm2", "lfm2_moe", "mamba", "mamba2")
 QUANTIZED = tuple(
     f"{family}_{kind}" for family in ("llama", "qwen2") for kind in ("q4_0", "q8_0", "q4_k_m")
 )
@@ -96,8 +98,6 @@ def check_model(row: Row, path: Path, expected) -> None:
 
 @pytest.mark.parametrize("case", TINY)
 def test_tiny_model(golden: Path, row: Row, case: str):
-    if case in REFERENCE_ONLY and row.name != "reference":
-        pytest.skip("the CPU backend does not execute it yet")
     folder = golden / "tiny" / case
     check_model(row, folder, np.load(folder / "expected.npz"))
 

@@ -56,6 +56,7 @@ class GraphBuilder:
         self.values: list[Value] = []
         self.ops: list[Op] = []
         self.weights: dict[str, tuple[int, ...]] = {}  # name -> shape, as the graph needs it
+        self.kept: dict[str, View] = {}  # what a layer leaves to later ones, by a name of its own
         self.num_attentions = 0
         self.num_states = 0
 

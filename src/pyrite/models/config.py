@@ -81,8 +81,20 @@ class StateSpaceConfig:
     state: int  # columns of the state
     heads: int  # of Mamba 2; of Mamba the rank of its step sizes
     groups: int
-    has_norm: bool  # Mamba 2's: after the gate, by groups
+    has_norm: bool  # after the gate, by groups: Falcon-H1 may lack it
     step_limits: tuple[float, float] = (0.0, math.inf)
+
+
+@dataclass(frozen=True, slots=True)
+class WkvConfig:
+    """RWKV-7's sizes: of a head, and of what passes a narrow product."""
+
+    head_width: int
+    decay_rank: int
+    rate_rank: int
+    value_rank: int
+    gate_rank: int
+    norm_eps: float  # of a head
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +126,7 @@ class ModelConfig:
     experts: ExpertsConfig | None = None
     latent: LatentConfig | None = None
     space: StateSpaceConfig | None = None
+    wkv: WkvConfig | None = None
 
 
 @dataclass(frozen=True, slots=True)

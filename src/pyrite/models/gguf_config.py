@@ -26,7 +26,7 @@ from pyrite.models.config import (
     ModelConfig,
 )
 from pyrite.models.fields import MISSING, Fields
-from pyrite.models.gguf_recurrent import read_space
+from pyrite.models.gguf_recurrent import read_space, read_wkv
 from pyrite.models.gguf_rope import latent_growth, read_ropes
 
 EMBEDDING = "token_embd.weight"
@@ -92,6 +92,7 @@ def read_gguf_config(
         experts=_experts(keys, checkpoint, family),
         latent=latent,
         space=read_space(keys, checkpoint),
+        wkv=read_wkv(keys, width),
     )
     keys.refuse_unread("the file", HARMLESS)
     return config

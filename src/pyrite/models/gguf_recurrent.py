@@ -1,4 +1,4 @@
-"""Sizes of recurrent layers from GGUF metadata: those of state spaces.
+"""Sizes of recurrent layers from GGUF metadata: of state spaces and of RWKV.
 
 `ssm.time_step_limit` is a key of ours: GGUF has none for it.
 """
@@ -10,9 +10,10 @@ import math
 from pyrite.errors import FormatError
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.models import config as limits
-from pyrite.models.config import StateSpaceConfig
+from pyrite.models.config import StateSpaceConfig, WkvConfig
 from pyrite.models.fields import Fields, shorten
 
+HEAD_NORM_EPS = 64e-5  # RWKV's
 STEP_LIMITS = "ssm.time_step_limit"
 
 
@@ -28,6 +29,22 @@ def read_space(keys: Fields, checkpoint: Checkpoint) -> StateSpaceConfig | None:
         groups=keys.integer("ssm.group_count", 0, limits.MAX_HEADS, 0) or 1,
         has_norm=any(name.endswith(".ssm_norm.weight") for name in checkpoint.tensors),
         step_limits=step_limits(keys, STEP_LIMITS),
+    )
+
+
+def read_wkv(keys: Fields, width: int) -> WkvConfig | None:
+    head_width = keys.integer("wkv.head_size", 0, limits.MAX_HEAD_WIDTH, 0)
+    if head_width == 0:
+        return None
+    if width % head_width:
+        raise FormatError(f"{keys.prefix}wkv.head_size = {head_width}: {width} columns are cut")
+    return WkvConfig(
+        head_width=head_width,
+        decay_rank=keys.integer("attention.decay_lora_rank", 1, limits.MAX_WIDTH),
+        rate_rank=keys.integer("attention.iclr_lora_rank", 1, limits.MAX_WIDTH),
+        value_rank=keys.integer("attention.value_residual_mix_lora_rank", 1, limits.MAX_WIDTH),
+        gate_rank=keys.integer("attention.gate_lora_rank", 1, limits.MAX_WIDTH),
+        norm_eps=keys.number("attention.group_norm_epsilon", 0.0, 1.0, HEAD_NORM_EPS),
     )
 
 

@@ -6,7 +6,6 @@ Source: arXiv 2405.21060. The mixer is also Falcon-H1's.
 from __future__ import annotations
 
 from pyrite.formats import derived
-from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.values import Norm, View
 from pyrite.models import blocks, hub_config, hub_space, mamba
@@ -20,7 +19,9 @@ def layer(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View
     return graph.add(x, mix(graph, config, normed, index))
 
 
-def mix(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View:
+def mix(
+    graph: GraphBuilder, config: ModelConfig, x: View, index: int, *, has_norm: bool = True
+) -> View:
     assert config.space is not None
     space, name = config.space, f"blk.{index}.ssm_"
     shared = space.groups * space.state  # columns of b, and of c
@@ -43,7 +44,7 @@ def mix(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View:
         step_limits=space.step_limits,
     )
     gated = graph.gate(gate, scanned, "silu")
-    if space.has_norm:
+    if has_norm:
         norm = Norm(name + "norm.weight", config.norm_eps, is_wide=True)
         gated = graph.norm(gated, norm, space.inner // space.groups)
     return blocks.linear(graph, gated, name + "out", config.width)
@@ -52,11 +53,7 @@ def mix(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View:
 def arrange(tensors: Tensors) -> None:
     """The weight of the norm is a matrix in GGUF files: a row for each group."""
     for layer in tensors.layers():
-        tensors.change(layer + "ssm_norm.weight", _flat)
-
-
-def _flat(tensor: Tensor) -> Tensor:
-    return derived.reshaped(tensor, (tensor.num_rows * tensor.shape[-1],))
+        tensors.change(layer + "ssm_norm.weight", derived.flattened)
 
 
 MAMBA2 = Family(name="mamba2", layer=layer, has_attention=False, turns=False, arrange=arrange)
