@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from benchmarks.models import write_model
 
+from pyrite._native import kernels
 from pyrite.backends.base import PAGE_TOKENS
 from pyrite.backends.lowering import layer_offsets
 from pyrite.errors import CapacityError
@@ -24,6 +26,26 @@ def test_parts_are_what_the_configuration_says(llama):
     assert estimate.keys_and_values == 10000 * 384
     assert estimate.weights == 178624 * 2 + 8 * 4  # parameters in bfloat16, factors of frequencies
     assert estimate.activations == 4 * (100 * plan.arena_columns + 384)
+
+
+@pytest.mark.parametrize("kind", ["Q4_K", "IQ1_M", "IQ3_S"])
+def test_weights_count_as_they_are_packed(tmp_path, kind: str):
+    """Points of a grid take more room than in the file: IQ1_M twice as much."""
+    write_model(tmp_path / "m.gguf", "qwen2-tiny", f"pure-{kind}")
+    checkpoint = open_model(tmp_path / "m.gguf")
+    estimate = estimate_memory(
+        build_plan(checkpoint), checkpoint.tensors, kv_tokens=0, max_tokens=0
+    )
+    matrices = [one for one in checkpoint.tensors.values() if len(one.shape) == 2]
+    packed = sum(
+        one.shape[0] // 16 * kernels.packed_panel_bytes(kind, one.shape[1]) for one in matrices
+    )
+    others = sum(one.num_bytes for one in checkpoint.tensors.values() if len(one.shape) == 1)
+    assert estimate.weights == packed + others
+    ratio = packed / sum(one.num_bytes for one in matrices)
+    assert ratio == pytest.approx(
+        {"Q4_K": 1, "IQ1_M": 114 / 56, "IQ3_S": 138 / 110}[kind], rel=0.03
+    )
 
 
 @pytest.mark.parametrize("kv_type", ["f16", "q8"])

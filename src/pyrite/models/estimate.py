@@ -6,15 +6,19 @@ Where memory comes from and how much is left is the caller's knowledge (`pyrite.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import prod
 
+from pyrite._native import kernels
 from pyrite.errors import CapacityError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.plan import Plan
+from pyrite.quant.formats import FORMATS
 from pyrite.records import dataclass
 
 KEY_GROUP = 32  # columns of 8-bit keys under one scale of 4 bytes; a value has one scale
 HALF_BYTES = 2
 FLOAT_BYTES = 4
+PANEL_ROWS = 16  # of a matrix are packed together
 MIB = 1 << 20
 
 
@@ -50,6 +54,14 @@ def head_bytes(key_width: int, value_width: int, kv_type: str) -> int:
     return key_width + value_width + FLOAT_BYTES * (-(-key_width // KEY_GROUP) + 1)
 
 
+def weight_bytes(tensor: Tensor) -> int:
+    """A quantised matrix as it is packed: points of grids become digits, of more bits."""
+    if len(tensor.shape) < 2 or FORMATS[tensor.type].block_columns == 1:
+        return tensor.num_bytes
+    rows = prod(tensor.shape[:-1])
+    return -(-rows // PANEL_ROWS) * kernels.packed_panel_bytes(tensor.type, tensor.shape[-1])
+
+
 def estimate_memory(
     plan: Plan,
     weights: Mapping[str, Tensor],
@@ -64,7 +76,7 @@ def estimate_memory(
     one batch."""
     arena = max_tokens * plan.arena_columns * FLOAT_BYTES
     return MemoryEstimate(
-        weights=sum(tensor.num_bytes for tensor in weights.values()),
+        weights=sum(weight_bytes(tensor) for tensor in weights.values()),
         keys_and_values=kv_tokens * kv_bytes_per_token(plan, kv_type),
         activations=arena + max_outputs * plan.vocabulary * FLOAT_BYTES,
         states=num_slots * state_bytes_of(plan),
