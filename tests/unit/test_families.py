@@ -28,6 +28,14 @@ from variants import hub
         ("phi3", {"rope_scaling": {"type": "spiral"}}, "'spiral'"),
         ("phi3", {"hidden_act": "gelu"}, "hidden_act = 'gelu'"),
         ("cohere", {"layer_types": ["full_attention"] * 2}, "layer_types"),
+        ("cohere2", {"use_parallel_block": False}, "use_parallel_block = False"),
+        ("cohere2", {"position_embedding_type": "alibi"}, "position_embedding_type = 'alibi'"),
+        ("phi3", {"rope_local_base_freq": 5000.0}, "phi3.rope.freq_base_swa = 5000.0"),
+        (
+            "smollm3",
+            {"rope_parameters": {"sliding_attention": {"rope_theta": 10.0}}, "rope_scaling": ...},
+            "rope.freq_base_swa = 10.0",
+        ),
         ("granite", {"position_embedding_type": "nope"}, "position_embedding_type = 'nope'"),
     ],
 )
@@ -75,6 +83,25 @@ def test_bad_values_are_named(golden, case, changes, text):
             {"partial_rotary_factor": ..., "rope_parameters": {"partial_rotary_factor": 0.5}},
         ),
         ("granite", {"residual_multiplier": 0.55, "mlp_bias": ...}),
+        ("cohere2", {"layer_types": ..., "sliding_window_pattern": 4, "layer_switch": 4}),
+        (
+            "olmo3",
+            {
+                "layer_types": ...,
+                "rope_scaling": ...,
+                "rope_theta": ...,
+                "rope_parameters": {
+                    "full_attention": {
+                        "rope_type": "yarn",
+                        "rope_theta": 500000.0,
+                        "factor": 4.0,
+                        "original_max_position_embeddings": 16,
+                        "attention_factor": 1.2,
+                    },
+                    "sliding_attention": {"rope_type": "default", "rope_theta": 500000.0},
+                },
+            },
+        ),
     ],
 )
 def test_keys_that_say_the_same(golden, case, changes):

@@ -1,13 +1,16 @@
-"""Cohere's Command R: attention and feed-forward side by side, behind one norm.
+"""Cohere's Command R, R+ and R7B: attention and feed-forward side by side, behind one norm.
 
 Norms subtract the mean and have no bias. Command R+ also normalises queries and keys, each head by
-weights of its own.
+weights of its own. R7B has windows in three layers of four, and the others have no positions.
 
 Source: the published configurations and weights.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+from pyrite.errors import UnsupportedError
 from pyrite.formats import derived
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.values import View
@@ -15,6 +18,7 @@ from pyrite.models import blocks, hub_config
 from pyrite.models import config as limits
 from pyrite.models.arrange import Tensors
 from pyrite.models.config import Family, ModelConfig
+from pyrite.models.fields import shorten
 from pyrite.models.hub import ATTENTION, FEED_FORWARD, HEAD_NORMS, Folder, hub
 
 
@@ -41,6 +45,36 @@ COMMAND_R = Family(
     arrange=flatten_head_norms,
 )
 
+COHERE2 = replace(
+    COMMAND_R, name="cohere2", head_norms="", arrange=None, window_pattern=4, still_period=4
+)
+
+# Keys that say what the architecture is, with the only values that are executed.
+FIXED = {
+    "layer_switch": 4,
+    "order_of_interleaved_layers": "local_attn_first",
+    "position_embedding_type": "rope_gptj",
+    "rotary_pct": 1.0,
+    "use_embedding_sharing": True,
+    "use_gated_activation": True,
+    "use_parallel_block": True,
+    "use_parallel_embedding": False,
+    "use_qk_norm": False,
+}
+
+
+def translate_cohere2(folder: Folder) -> None:
+    hub_config.decoder(folder, "layer", eps=1e-5)
+    hub_config.biases(folder, feed_forward="")
+    hub_config.windows(folder, COHERE2.window_pattern, default=4096)
+    narrow = folder.stated("attention.sliding_window_pattern")
+    folder.put("rope.layer_pattern", narrow)
+    folder.put("logit_scale", folder.keys.number("logit_scale", 1e-6, 1e6, 0.0625))
+    for key, wanted in FIXED.items():
+        found = folder.keys.get(key)
+        if found not in (None, wanted):
+            raise UnsupportedError(f"{key} = {shorten(found)}: only {wanted!r} is executed here")
+
 
 def translate(folder: Folder) -> None:
     """`model_max_length`, where it is there, is what the model was trained for."""
@@ -53,14 +87,13 @@ def translate(folder: Folder) -> None:
     keys.boolean("use_qk_norm", False)  # the tensors show it
 
 
+_LAYER = ATTENTION | FEED_FORWARD | {"input_layernorm": "attn_norm"}
+_ALIASES = {"rms_norm_eps": "layer_norm_eps"}
+_TIED = {"tie_word_embeddings": True}
+
 HUBS = {
-    "cohere": hub(
-        "command-r",
-        translate,
-        ATTENTION | FEED_FORWARD | HEAD_NORMS | {"input_layernorm": "attn_norm"},
-        aliases={"rms_norm_eps": "layer_norm_eps"},
-        defaults={"tie_word_embeddings": True},
-    )
+    "cohere": hub("command-r", translate, _LAYER | HEAD_NORMS, aliases=_ALIASES, defaults=_TIED),
+    "cohere2": hub("cohere2", translate_cohere2, _LAYER, aliases=_ALIASES, defaults=_TIED),
 }
 
-FAMILIES = {family.name: family for family in (COMMAND_R,)}
+FAMILIES = {family.name: family for family in (COMMAND_R, COHERE2)}

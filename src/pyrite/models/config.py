@@ -149,6 +149,7 @@ class Family:
     truncates_yarn: bool = True  # its ramp starts and ends at whole columns
     theta: float = 10000.0  # where the file does not say
     local_theta: float = 0.0  # of layers with a window; 0: the same as the others'
+    scales_local: bool = True  # scaling of rotary positions holds in those layers too
     window: int = 0  # where the file does not say
     window_pattern: int = 0
     may_have_windows: bool = False  # where the file says so

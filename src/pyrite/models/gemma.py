@@ -62,6 +62,7 @@ GEMMA3 = replace(
     layer=layer,
     theta=1e6,
     local_theta=10000.0,
+    scales_local=False,
     window_pattern=6,
     wide_scale_layers=62,  # the 27B model
     head_norms="head",

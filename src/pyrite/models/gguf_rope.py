@@ -46,11 +46,10 @@ def read_ropes(
     if scaling is not None and scaling.kind == "dynamic":
         theta, scaling = _dynamic(theta, width, scaling, context_length), None
     whole = Rope(theta, width, family.rope_layout, scaling or factors)
-    if family.local_theta == 0:
+    if family.local_theta == 0 and family.scales_local:
         return Ropes(whole, whole)
-    local = keys.number(
-        "rope.freq_base_swa", limits.MIN_THETA, limits.MAX_THETA, family.local_theta
-    )
+    default = family.local_theta or theta
+    local = keys.number("rope.freq_base_swa", limits.MIN_THETA, limits.MAX_THETA, default)
     return Ropes(whole, Rope(local, width, family.rope_layout))
 
 

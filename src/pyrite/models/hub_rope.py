@@ -31,23 +31,25 @@ def rope(
     folder: Folder, theta: float = 10000.0, local_theta: float = 0.0, width: int | None = None
 ) -> None:
     """The thetas are those that config.json may leave out; `width`: columns of a head that may
-    turn, all by default. With `local_theta` layers with a window turn by their own."""
+    turn, all by default. With `local_theta` layers with a window turn by their own; where that is
+    stated of another family, reading the GGUF keys tells whether it is executed."""
     keys = folder.keys
     theta = keys.number("rope_theta", limits.MIN_THETA, limits.MAX_THETA, theta)
     newer, older = keys.group("rope_parameters"), keys.group("rope_scaling")
     if newer is not None and older is not None:
         raise FormatError("config.json has both rope_parameters and rope_scaling: which holds?")
+    is_local = bool(local_theta) or keys.get("rope_local_base_freq") is not None
     local = keys.number(
         "rope_local_base_freq", limits.MIN_THETA, limits.MAX_THETA, local_theta or theta
     )
     stated = newer or older
     if newer is not None and (newer.get("full_attention") or newer.get("sliding_attention")):
-        stated, local = newer.group("full_attention"), _local(newer, local)
+        is_local, stated, local = True, newer.group("full_attention"), _local(newer, local)
         newer.refuse_unread("rope_parameters")
     turned = _turned(keys, stated, width or folder.stated("attention.key_length"))
     folder.put("rope.dimension_count", turned)
     folder.put("rope.freq_base", theta)
-    if local_theta:
+    if is_local:
         folder.put("rope.freq_base_swa", local)
     if stated is not None:
         _state(folder, stated, theta, turned)

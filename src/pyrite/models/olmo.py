@@ -1,8 +1,9 @@
-"""OLMo 2, whose norms follow attention and feed-forward, and OLMoE, which has experts.
+"""OLMo 2 and 3, whose norms follow attention and feed-forward, and OLMoE, which has experts.
 
-Both normalise the whole row of queries, and of keys.
+All normalise the whole row of queries, and of keys. OLMo 3 has windows, where the scaling of rotary
+positions does not hold; its files call it OLMo 2.
 
-Source: arXiv 2501.00656, 2409.02060.
+Source: arXiv 2501.00656, 2409.02060 and the published configurations.
 """
 
 from __future__ import annotations
@@ -24,7 +25,9 @@ def layer(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View
     return graph.add(x, blocks.norm(graph, config, fed, name + "post_ffw_norm"))
 
 
-OLMO2 = Family(name="olmo2", layer=layer, head_norms="row")
+OLMO2 = Family(
+    name="olmo2", layer=layer, head_norms="row", may_have_windows=True, scales_local=False
+)
 OLMOE = Family(
     name="olmoe",
     layer=llama.layer,
@@ -38,6 +41,11 @@ def translate(folder: Folder) -> None:
     hub_config.biases(folder, feed_forward="")
 
 
+def translate_olmo3(folder: Folder) -> None:
+    translate(folder)
+    hub_config.windows(folder, period=4)
+
+
 def translate_olmoe(folder: Folder) -> None:
     """GGUF has no key for weights that are normalised, but ours is read."""
     translate(folder)
@@ -49,8 +57,11 @@ _POST_NORMS = {
     "post_feedforward_layernorm": "post_ffw_norm",
 }
 
+_LAYER = ATTENTION | FEED_FORWARD | HEAD_NORMS | _POST_NORMS
+
 HUBS = {
-    "olmo2": hub("olmo2", translate, ATTENTION | FEED_FORWARD | HEAD_NORMS | _POST_NORMS),
+    "olmo2": hub("olmo2", translate, _LAYER),
+    "olmo3": hub("olmo2", translate_olmo3, _LAYER),
     "olmoe": hub("olmoe", translate_olmoe, ATTENTION | HEAD_NORMS | PRE_NORMS | EXPERTS),
 }
 

@@ -38,6 +38,7 @@ Result = Literal["logits", "hidden"]
 # Modules of this package by the architecture's name in GGUF files, and by config.json's model_type.
 # Each has FAMILIES and HUBS with these names; one is imported when its model is opened.
 ARCHITECTURES = {
+    "cohere2": "cohere",
     "command-r": "cohere",
     "deepseek": "deepseek",
     "deepseek2": "deepseek",
@@ -69,6 +70,7 @@ ARCHITECTURES = {
 }
 MODEL_TYPES = {
     "cohere": "cohere",
+    "cohere2": "cohere",
     "deepseek": "deepseek",
     "deepseek_v2": "deepseek",
     "deepseek_v3": "deepseek",
@@ -91,6 +93,7 @@ MODEL_TYPES = {
     "mistral": "llama",
     "mixtral": "llama",
     "olmo2": "olmo",
+    "olmo3": "olmo",
     "olmoe": "olmo",
     "phi3": "phi",
     "qwen2": "qwen",
