@@ -45,6 +45,14 @@ BYTE_LEVEL: dict[str, Callable[[], Any]] = {
     "qwen2": lambda: split(pipelines.cl100k(r"\p{N}")),
     "llama-bpe": lambda: split(pipelines.cl100k(r"\p{N}{1,3}")),
     "dbrx": lambda: split(pipelines.cl100k(r"\p{N}{1,3}"), behavior="removed", invert=True),
+    "qwen2-tiktoken": lambda: split(pipelines.tiktoken(r"\p{N}")),
+    "dbrx-tiktoken": lambda: split(pipelines.tiktoken(r"\p{N}{1,3}")),
+    "seed-coder": lambda: split(pipelines.SEED_CODER),
+    "exaone-moe": lambda: split(pipelines.EXAONE_MOE),
+    "minicpm5": lambda: split(r"\p{N}{1,3}", pipelines.cl100k(r"\p{N}+")),
+    "bloom": lambda: split(pipelines.BLOOM),
+    "viking": lambda: split(pipelines.BLOOM, r"\p{N}"),
+    "gpt-2-split": lambda: split(pipelines.GPT2),
     "qwen35": lambda: split(pipelines.QWEN35),
     "gpt-4o": lambda: split(pipelines.o200k(r"\p{N}{1,3}", pipelines.CONTRACTION + "?")),
     "tekken": lambda: split(pipelines.o200k(r"\p{N}", "")),
@@ -60,7 +68,7 @@ BYTE_LEVEL: dict[str, Callable[[], Any]] = {
         ]
     ),
 }
-WHOLE_WORDS = ("llama-bpe", "tekken")
+WHOLE_WORDS = ("llama-bpe", "tekken", "minicpm5")
 SPACES = normalizers.Replace(" ", "▁")
 CHARACTERS: dict[str, tuple[Any, Any, bool]] = {  # normalizer, pre-tokenizer, strips a space
     "llama": (normalizers.Sequence([normalizers.Prepend("▁"), SPACES]), None, True),

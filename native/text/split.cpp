@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "text/split_scripts.h"
+
 namespace pyrite {
 
 namespace {
@@ -92,8 +94,9 @@ size_t gpt2(const Text& text, size_t at) {
 // With kDigits = 3 and kInner = kLetter:
 // (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}{1,3}| ?[^\s\p{L}\p{N}]+[\r\n]*
 // |\s*[\r\n]+|\s+(?!\S)|\s+
-// kInner = kLetter | kMark puts [\p{L}\p{M}] for \p{L}, but for the one in the leading class.
-template <size_t kDigits, uint8_t kInner>
+// kInner = kLetter | kMark puts [\p{L}\p{M}] for \p{L}, but for the one in the leading class; without
+// kTail there is no [\r\n]*.
+template <size_t kDigits, uint8_t kInner, bool kTail = true>
 size_t cl100k(const Text& text, size_t at) {
   if (const size_t end = contraction<true>(text, at); end != at) return end;
   const Glyph first = text.at(at);
@@ -103,7 +106,8 @@ size_t cl100k(const Text& text, size_t at) {
   if (!is_newline(first) && (text.at(second).classes & kInner)) return run_of(text, second, kInner);
   const size_t start = at + (first.code == ' ');
   if (!lacks(text.at(start), kSpace | kNumber)) return lines_or_blanks(text, at);
-  return run(text, run_without(text, start, kSpace | kNumber | kInner), is_newline);
+  const size_t end = run_without(text, start, kSpace | kNumber | kInner);
+  return kTail ? run(text, end, is_newline) : end;
 }
 
 // [\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]
@@ -216,20 +220,24 @@ size_t after_space(const Text& text, size_t at) {
   return end != start ? end : at;
 }
 
-// [\u4E00-\u9FA5\u3040-\u309F\u30A0-\u30FF]+
-size_t han_and_kana(const Text& text, size_t at) {
-  return run(text, at, [](const Glyph& glyph) {
-    return (glyph.code >= 0x4E00 && glyph.code <= 0x9FA5) ||
-           (glyph.code >= 0x3040 && glyph.code <= 0x30FF);
-  });
-}
-
-// [\u4E00-\u9FA5\u0800-\u4E00\uAC00-\uD7FF]+ : the published range, Han and much more.
-size_t han_and_hangul(const Text& text, size_t at) {
-  return run(text, at, [](const Glyph& glyph) {
-    return (glyph.code >= 0x0800 && glyph.code <= 0x9FA5) ||
-           (glyph.code >= 0xAC00 && glyph.code <= 0xD7FF);
-  });
+// (?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+|\p{N}
+// | ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+
+size_t exaone_moe(const Text& text, size_t at) {
+  if (const size_t end = contraction<true>(text, at); end != at) return end;
+  const Glyph first = text.at(at);
+  if (first.classes & kNumber) return run_of(text, at, kNumber, 1);
+  size_t end = at;
+  if (lacks(first, kWord) && !is_newline(first)) end += first.size;
+  if (text.at(end).classes & kLetter) {
+    do {
+      end = run_of(text, end + text.at(end).size, kMark);
+      if (text.at(end).code == ' ' && (text.at(end + 1).classes & kLetter)) ++end;
+    } while (text.at(end).classes & kLetter);
+    return end;
+  }
+  const size_t start = at + (first.code == ' ');
+  if (!lacks(text.at(start), kSpace | kWord)) return lines_or_blanks(text, at);
+  return run(text, run_without(text, start, kSpace | kWord), is_newline, 1);
 }
 
 constexpr Match kGpt2[] = {gpt2, nullptr};
@@ -242,52 +250,92 @@ constexpr Match kTekken[] = {o200k<1, false>, nullptr};
 constexpr Match kDeepseek3[] = {three_numbers, han_and_kana, deepseek3, nullptr};
 constexpr Match kDeepseekCoder[] = {one_newline,    after_space<kLetter>, after_space<kPunctuation>,
                                     han_and_hangul, one_number,           nullptr};
+constexpr Match kDeepseek[] = {one_newline,          deepseek_letters, deepseek_punctuation,
+                               trailing_blanks,      han_and_hangul,   one_number,
+                               nullptr};
+constexpr Match kSeedCoder[] = {cl100k<1, kLetter, false>, nullptr};
+constexpr Match kMinicpm5[] = {three_numbers, cl100k<SIZE_MAX, kLetter>, nullptr};
+constexpr Match kExaoneMoe[] = {exaone_moe, nullptr};
+constexpr Match kLongcat[] = {cl100k<1, kLetter>, wide_punctuation, han_and_hangul, nullptr};
+constexpr Match kYoutu[] = {youtu_scripts, o200k<1, true>, nullptr};
+constexpr Match kBloom[] = {bloom, nullptr};
+constexpr Match kViking[] = {bloom, one_number, nullptr};
 constexpr Match kFalcon[] = {punctuation<true>, gpt2, three_digits, nullptr};
 constexpr Match kDefault[] = {punctuation<false>, gpt2, all_numbers, three_digits, nullptr};
 
 constexpr Splitter kSplitters[] = {
+    {"a.x-4.0", false, kGpt2},
+    {"bailingmoe", false, kQwen2},
+    {"bailingmoe2", false, kQwen2},
+    {"bloom", false, kBloom},
     {"chatglm-bpe", false, kLlama3},
     {"codeshell", false, kSingleDigits},
     {"command-r", false, kSingleDigits},
     {"dbrx", false, kLlama3},
     {"deepseek-coder", false, kDeepseekCoder},
+    {"deepseek-llm", false, kDeepseek},
     {"deepseek-r1-qwen", false, kQwen2},
     {"deepseek-v3", false, kDeepseek3},
     {"default", false, kDefault},
     {"exaone", false, kSingleDigits},
+    {"exaone-moe", false, kExaoneMoe},
     {"exaone4", false, kGpt2},
+    {"f2llmv2", false, kQwen2},
     {"falcon", false, kFalcon},
     {"falcon-h1", true, kLlama3},
     {"falcon3", true, kLlama3},
+    {"gigachat", false, kGpt2},
     {"glm4", false, kLlama3},
     {"gpt-2", false, kGpt2},
     {"gpt-4o", false, kGpt4o},
+    {"gpt3-finnish", false, kBloom},
+    {"granite-docling", false, kGpt2},
     {"grok-2", false, kQwen2},
     {"hunyuan", false, kQwen2},
     {"hunyuan-dense", false, kDeepseek3},
     {"jais", false, kGpt2},
+    {"jina-de", false, kGpt2},
+    {"jina-es", false, kGpt2},
+    {"jina-v2-de", false, kGpt2},
+    {"jina-v2-es", false, kGpt2},
+    {"jina-v5-nano", true, kLlama3},
+    {"joyai-llm", false, kDeepseek3},
+    {"kanana2", false, kGpt4o},
+    {"kormo", false, kQwen2},
     {"lfm2", true, kLlama3},
+    {"llada-moe", false, kQwen2},
     {"llama-bpe", true, kLlama3},
     {"llama-v3", true, kLlama3},
     {"llama3", true, kLlama3},
     {"llama4", false, kGpt4o},
+    {"longcat", false, kLongcat},
     {"megrez", false, kQwen2},
+    {"mellum", false, kGpt2},
+    {"mellum2", false, kSingleDigits},
+    {"midm-2.0", true, kLlama3},
     {"minerva-7b", false, kSingleDigits},
+    {"minicpm5", true, kMinicpm5},
     {"minimax-m2", false, kGpt4o},
+    {"modern-bert", false, kGpt2},
     {"mpt", false, kGpt2},
     {"olmo", false, kGpt2},
     {"phi-2", false, kGpt2},
     {"pixtral", true, kLlama3},
+    {"poro-chat", false, kBloom},
     {"qwen2", false, kQwen2},
     {"qwen35", false, kQwen35},
     {"refact", false, kSingleDigits},
+    {"seed-coder", false, kSeedCoder},
     {"smaug-bpe", false, kLlama3},
     {"smollm", false, kSingleDigits},
     {"solar-open", false, kQwen2},
     {"stablelm2", false, kQwen2},
     {"starcoder", false, kSingleDigits},
+    {"talkie", false, kGpt4o},
     {"tekken", true, kTekken},
     {"trillion", false, kGpt2},
+    {"viking", false, kViking},
+    {"youtu", true, kYoutu},
 };
 
 }  // namespace

@@ -21,6 +21,9 @@ from pyrite.text.tokenizer import Tokenizer
 from vocabularies import corpus, table
 
 
+WITH_MARKERS = ("bloom", "viking")  # "<s>" is a word of theirs, which merges make
+
+
 def data_of(tmp_path, name, tokens=(), **fields) -> TokenizerData:
     data = read_tokenizer_json(library.save(library.make(name, tokens), tmp_path)).data
     return replace(data, **fields)
@@ -32,7 +35,7 @@ def written_and_read(tmp_path, source, **options):
     return read_gguf(path).metadata
 
 
-@pytest.mark.parametrize("name", library.BYTE_LEVEL)
+@pytest.mark.parametrize("name", [one for one in library.BYTE_LEVEL if one not in WITH_MARKERS])
 def test_byte_level_is_told_whole(tmp_path, name):
     data = data_of(tmp_path, name, [added("<t>")], bos_id=701, eos_ids=(702, 703), add_bos=True)
     assert untold(data) == ()
@@ -95,6 +98,7 @@ def test_what_is_lost_is_said(tmp_path):
     assert "NFC" in untold(replace(data, normalization="NFC"))[0]
     assert "(1, 2)" in untold(replace(data, begin_ids=(1, 2)))[0]
     assert "end with the ids (3,)" in untold(replace(data, end_ids=(3,)))[0]
+    assert "special tokens" in untold(data_of(tmp_path, "bloom"))[0]
     assert "4 tokens" in untold(replace(data, eos_ids=(1, 2, 3, 4)))[0]
     assert "first unless" in untold(data_of(tmp_path, "mistral"))[0]
     assert "order" in untold(data_of(tmp_path, "llama"))[0]  # trained otherwise

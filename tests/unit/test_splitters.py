@@ -33,6 +33,7 @@ DEEPSEEK3 = (
     r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
     rf"| ?[\p{{P}}\p{{S}}]+[\r\n]*|{BLANK}"
 )
+BLOOM = r" ?[^(\s|.,!?…。，、।۔،)]+"
 PATTERNS = {
     "gpt-2": [GPT2],
     "smollm": [r"\p{N}", GPT2],
@@ -42,10 +43,53 @@ PATTERNS = {
     "gpt-4o": [o200k(r"\p{N}{1,3}", CONTRACTION + "?")],
     "tekken": [o200k(r"\p{N}", "")],
     "deepseek-v3": [r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK3],
+    "deepseek-llm": [
+        r"[\r\n]",
+        r"\s?[\p{Lu}\p{Ll}\p{Lt}&&[^\x{560}-\x{588}\x{10D0}-\x{10FF}"
+        r"\x{A790}-\x{A7FA}\x{1D400}-\x{1D7CB}]]+",
+        r"\s?[!-/:-~！-／：-～‘-‟\x{3000}-。]+",
+        r"\s+$",
+        "[一-龥ࠀ-一가-퟿]+",
+        r"\p{N}",
+    ],
+    "seed-coder": [
+        rf"{CONTRACTION}|{LEAD}\p{{L}}+|\p{{N}}{{1}}| ?[^\s\p{{L}}\p{{N}}\r\n]+|{BLANK}"
+    ],
+    "bailingmoe": [
+        r"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{L}\p{N}]?+\p{L}+|\p{N}| ?[^\s\p{L}\p{N}]++[\r\n]*"
+        r"|\s*[\r\n]|\s+(?!\S)|\s+"
+    ],
+    "minicpm5": [r"\p{N}{1,3}", cl100k(r"\p{N}+")],
+    "exaone-moe": [
+        rf"{CONTRACTION}|{LEAD}(?:\p{{L}}\p{{M}}*(?: \p{{L}}\p{{M}}*)*)+|\p{{N}}"
+        r"| ?[^\s\p{L}\p{N}]+[\r\n/]?|\s*[\r\n]|\s+(?!\S)|\s+"
+    ],
+    "longcat": [
+        cl100k(r"\p{N}"),
+        " ?[！-／：-～‘-‟\u3000-。《》「」【】]+",
+        "[一-龥ࠀ-一가-퟿]+",
+    ],
+    "youtu": [
+        "[가-힣ㄱ-ㆎ]+|[！…“”‘’—：；，、-〿︰-﹏]+|[ㄅ-ㄯ]+|[一-龥぀-ゟ゠-ヿ]+",
+        o200k(r"\p{N}", CONTRACTION + "?"),
+    ],
+    "bloom": [BLOOM],
+    "viking": [BLOOM, r"\p{N}"],
     "deepseek-coder": [r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+", r"\p{N}"],
     "falcon": [r"[\p{P}\$\+<=>\^~\|`]+", GPT2, "[0-9][0-9][0-9]"],
     "default": [r"[\p{P}\$\+<=>\^~\|]+", GPT2, r"\p{N}+", "[0-9][0-9][0-9]"],
 }
+
+
+# What ranges of code points begin and end with, and superwords.
+MORE = [
+    "「引用」《书》【注】，。、！：；…—“x” ‘y’ （全角） ～ ＡＢｃ １２３ \u3000。 、",
+    "ㄅㄆㄇ ㄱㆎ 가힣 ︰﹏ 〿 ー ゟ゠ヿ 龥龦 ࠀ ퟿ 一x",
+    "one two  three e\u0301 f\u0301 g\nhi/\n //\r\n a b1 c",
+    "(a|b).c,d!e?f …g 。h ，i、j ।k ۔l ،m  n ",
+    "a \n b\t\r\n \n  ",
+    "Ωmega ΏѾѿ Ԁ ԯ Աև ա ა Ა ᴀ ᶚ ᶜ Ḁ ὕ Ὗ ῼ ℂ ℓ K Å ⅎ Ↄ Ⰰ ⳤ Ꙁ ꞎ Ɡ ꭰ ﬀ ﬗ 𐐀 𐓻 𞤀 𝐀 ªº ƻ ʔ",
+]
 
 
 def words(text: str, splitter: str) -> list[str]:
@@ -58,7 +102,7 @@ def words(text: str, splitter: str) -> list[str]:
 def test_splitter_equals_its_pattern(name):
     stages = [pre_tokenizers.Split(Regex(pattern), "isolated") for pattern in PATTERNS[name]]
     reference = pre_tokenizers.Sequence(stages)
-    for text in corpus(3000, seed=1):
+    for text in [*corpus(3000, seed=1), *MORE]:
         expected = [word for word, _ in reference.pre_tokenize_str(text)]
         assert words(text, name) == expected, repr(text)
 

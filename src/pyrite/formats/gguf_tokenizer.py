@@ -20,7 +20,7 @@ from pyrite.formats.tokenizer_json import string_table
 from pyrite.formats.vocabulary import PREFIX, STOP_KEYS, TEMPLATE
 
 UNUSED = 5  # tokenizer.ggml.token_type
-NORMAL, BYTE = 1, 6
+NORMAL, CONTROL, BYTE = 1, 3, 6
 MODELS = {"bpe": "gpt2", "spm": "llama"}
 
 
@@ -113,9 +113,12 @@ def _scores(data: TokenizerData) -> NDArray[np.float32]:
 def untold(data: TokenizerData) -> tuple[str, ...]:
     """Sentences on what a GGUF file cannot say of the tokenizer: where ids may differ with it."""
     found = []
-    marks = np.zeros(1, np.uint8) if data.marks is None else data.marks
+    count = len(data.tokens)
+    marks = np.zeros(count, np.uint8) if data.marks is None else data.marks
     if (marks & (Mark.LEFT | Mark.RIGHT)).any():
         found.append("added tokens take the white space beside them along (lstrip, rstrip)")
+    if data.types is not None and (marks[data.types == CONTROL] & Mark.PIECE).any():
+        found.append("merges make some of its special tokens, and go on from them")
     if data.normalization is not None:
         found.append(f"text is normalized to {data.normalization}")
     if data.add_space_prefix and data.space_prefix != "always":

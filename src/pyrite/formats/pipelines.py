@@ -46,7 +46,31 @@ DEEPSEEK3 = (
     r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
     rf"| ?[\p{{P}}\p{{S}}]+[\r\n]*|{LINES}"
 )
+SEED_CODER = rf"{CONTRACTION}|{LEAD}\p{{L}}+|\p{{N}}{{1}}| ?[^\s\p{{L}}\p{{N}}\r\n]+|{LINES}"
+SUPERWORD = r"(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+"
+EXAONE_MOE = (
+    rf"{CONTRACTION}|{LEAD}{SUPERWORD}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]?|\s*[\r\n]"
+    r"|\s+(?!\S)|\s+"
+)
+BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
 NUMBER, NUMBERS = r"\p{N}", r"\p{N}{1,3}"
+
+
+def tiktoken(numbers: str) -> str:
+    """cl100k as OpenAI's own file spells it."""
+    return (
+        rf"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{{L}}\p{{N}}]?+\p{{L}}+|{numbers}"
+        r"| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
+    )
+
+
+# Other spellings of the same: nothing is given back where something possessive has matched.
+SPELLINGS = {
+    tiktoken(NUMBER): cl100k(NUMBER),
+    tiktoken(NUMBERS): cl100k(NUMBERS),
+    r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+": GPT2,
+    r"\p{N}{1}": NUMBER,
+}
 
 # The patterns of a pre-tokenizer, in order -> its name in GGUF files (native/text/split.cpp).
 SPLITTERS: dict[tuple[str, ...], str] = {
@@ -59,6 +83,11 @@ SPLITTERS: dict[tuple[str, ...], str] = {
     (o200k(NUMBER, ""),): "tekken",
     (NUMBERS, "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK3): "deepseek-v3",
     (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+", NUMBER): "deepseek-coder",
+    (SEED_CODER,): "seed-coder",
+    (EXAONE_MOE,): "exaone-moe",
+    (NUMBERS, cl100k(r"\p{N}+")): "minicpm5",
+    (BLOOM,): "bloom",
+    (BLOOM, NUMBER): "viking",
 }
 WHOLE_WORDS = {"dbrx": "llama-bpe"}  # the name where a word that is a token is taken as it is
 
@@ -112,7 +141,8 @@ def pattern_of(step: Mapping[str, Any]) -> str:
     )
     if step.get("type") != "Split" or not isinstance(regex, str) or not isolated:
         raise UnknownPartError(f"the pre-tokenizer {shown(step)}")
-    return regex.replace("\r", r"\r").replace("\n", r"\n")
+    written = regex.replace("\r", r"\r").replace("\n", r"\n")
+    return SPELLINGS.get(written, written)
 
 
 def normalization(part: Part) -> Literal["NFC"] | None:
