@@ -27,7 +27,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("models",),
     ("backends",),
     ("sequence", "continuation", "steptimes", "room", "export", "passages"),
-    ("evaluation",),
+    ("evaluation", "quantized"),
     ("shares", "leaders", "step"),
     ("scheduler", "keeper", "identity"),
     ("assembly", "grammars", "speculation", "drafting"),

@@ -55,6 +55,7 @@ class Settings:
     kv_store_bytes: int | None = None  # of disk, for pages that outlive the process; None: none
     threads: int | None = None
     precision: str = "default"  # "default": at least 15 bits of activation; "fast": 8
+    quant: str | None = None  # recipe that floating weights are quantized by; None: they stay
     lora: tuple[str, ...] = ()  # adapters that requests may name: NAME=PATH, or PATH
     backend: str = "cpu"
     kv_type: str = "f16"  # keys and values: 16-bit floats, or "q8": 8 bits, about half the memory
@@ -71,6 +72,8 @@ class Settings:
         _check_choice("prefix_cache", self.prefix_cache, (True, False))
         if not isinstance(self.speculation, str) or not self.speculation:
             raise ParameterError("speculation", self.speculation, "'ngram', 'off' or a draft model")
+        if self.quant is not None and not isinstance(self.quant, str):
+            raise ParameterError("quant", self.quant, "the name of a recipe, as q4_k_m")
         if not isinstance(self.lora, tuple) or not all(isinstance(one, str) for one in self.lora):
             raise ParameterError("lora", self.lora, "a tuple of NAME=PATH")
         _check_choice("precision", self.precision, PRECISIONS)

@@ -56,6 +56,7 @@ def load(
     state_slots: int | None = None,
     kv_type: str = "f16",
     numa: str = "spread",
+    quant: str | None = None,
     kv_store_bytes: int | None = None,
     max_batch_tokens: int = 512,
     speculation: str | Path = "ngram",
@@ -78,6 +79,8 @@ def load(
     suffices: half for requests that run at once, the others for beginnings that are kept.
     `kv_type`: "f16", or "q8" for 8 bits, which take about half the memory. `numa`: on a machine
     of several memory nodes "spread" keeps each thread to one and lays weights on all; or "off".
+    `quant`: a recipe (`q4_k_m`, `q8_0`, ...; see `pyrite quantize`) that floating weights are
+    quantized by at the first load, into a file in the cache which the next ones find.
     `speculation`: how next tokens are guessed, to be verified several in one step: "ngram" from
     what followed the same tokens before, or by a draft model of the same vocabulary, given by its
     path or name; "off" guesses nothing. Answers are the same, guessed or not.
@@ -100,6 +103,7 @@ def load(
         state_slots=state_slots,
         kv_type=kv_type,
         numa=numa,
+        quant=quant,
         kv_store_bytes=kv_store_bytes,
         max_batch_tokens=max_batch_tokens,
         speculation=str(speculation),

@@ -68,7 +68,7 @@ def load_engine(path: Path, settings: Settings, progress: Progress | None = None
 
 def _load_engine(path: Path, settings: Settings, progress: Progress | None) -> Loaded:
     watch = Stopwatch()
-    checkpoint, adapters = open_with_adapters(path, settings)
+    checkpoint, adapters = open_with_adapters(path, settings, progress)
     watch.lap("open")
     making = Beside(lambda: own_tokenizer(checkpoint))
     plan = build_plan(checkpoint)
@@ -109,15 +109,25 @@ def _load_engine(path: Path, settings: Settings, progress: Progress | None) -> L
     )
 
 
-def open_with_adapters(path: Path, settings: Settings) -> tuple[Checkpoint, Sequence[Adapter]]:
-    """The model, with the tensors of the adapters that the settings name."""
-    model = open_model(path)
+def open_with_adapters(
+    path: Path, settings: Settings, progress: Progress | None = None
+) -> tuple[Checkpoint, Sequence[Adapter]]:
+    """The model, quantized if asked for, with the tensors of the adapters that are named."""
+    model = _opened(path, settings, progress)
     if not settings.lora:
         return model, ()
     from pyrite.models.adapters import read_adapters, with_adapters
 
     adapters = read_adapters(settings.lora, path)
     return with_adapters(model, adapters), adapters
+
+
+def _opened(path: Path, settings: Settings, progress: Progress | None) -> Checkpoint:
+    if settings.quant is None:
+        return open_model(path)
+    from pyrite.quantized import open_quantized
+
+    return open_quantized(path, settings.quant, settings.cache, settings.threads, progress)
 
 
 def make_keeper(runner: Runner, settings: Settings) -> Keeper | None:

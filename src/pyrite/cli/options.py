@@ -24,6 +24,7 @@ CHAT_DEFAULTS: Mapping[str, Any] = {"temperature": 0.7, "top_p": 0.95}
 # What `add_loading` adds, by the names of Settings.
 LOADING = (
     *("threads", "context", "precision", "kv_type", "numa", "speculation", "backend"),
+    "quant",
     "generation_config",
 )
 PATIENCE_SECONDS = 1.0  # in which a person does not ask what goes on
@@ -108,6 +109,12 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         default="spread",
         metavar="{spread,off}",
         help="with several memory nodes: keep each thread to one, and lay weights on all",
+    )
+    group.add_argument(
+        "--quant",
+        metavar="RECIPE",
+        help="quantize floating weights first, as pyrite quantize does (q4_k_m, q8_0, ...), and "
+        "keep them so in the cache",
     )
     group.add_argument(
         "--speculation",
