@@ -30,14 +30,16 @@ from pyrite.embedding import NUM_SLOTS
 from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.models.registry import as_model, build_plan
 
-FAMILIES = ("lfm2", "mamba", "mamba2")
+FAMILIES = ("falcon_h1", "jamba", "lfm2", "lfm2_moe", "mamba", "mamba2", "rwkv4", "rwkv7")
+
+CONTEXTS = ("max_position_embeddings", "context_length")
 
 
 @pytest.fixture(scope="module", params=FAMILIES)
 def house(request: pytest.FixtureRequest, golden: Path) -> House:
     checkpoint = open_checkpoint(golden / "tiny" / request.param)
-    longer = {**checkpoint.metadata, "max_position_embeddings": 4096}
-    checkpoint = as_model(replace(checkpoint, metadata=longer))
+    longer = {key: 4096 for key in CONTEXTS if key in checkpoint.metadata}
+    checkpoint = as_model(replace(checkpoint, metadata={**checkpoint.metadata, **longer}))
     plan = build_plan(checkpoint)
     assert plan.has_state
     return House(CpuBackend(), Model(plan, checkpoint.tensors))
