@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from pyrite.engine import Engine
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.compile import compile_plan
 from pyrite.graph.ops import Norm, View
+from pyrite.models.registry import build_plan, open_model
 from pyrite.request import Delta, Request
 from pyrite.sampling.params import SamplingParams
 from pyrite.scheduler import Policy
@@ -92,6 +94,7 @@ class House:
         num_pages: int = 80,
         num_slots: int = 24,
         max_tokens: int = 64,
+        num_threads: int = 1,
         prefix_cache: bool = True,
         guesser: Any = None,
     ) -> Engine:
@@ -102,7 +105,7 @@ class House:
             num_pages=num_pages,
             num_slots=num_slots,
             max_tokens=max_tokens,
-            num_threads=1,
+            num_threads=num_threads,
             precision="default",
         )
         made = Engine(
@@ -134,14 +137,33 @@ class House:
             np.testing.assert_allclose(own, other, rtol=0, atol=0 if exact else 1e-4)
 
 
+def tiny_model(folder: Path) -> Model:
+    """It reads more than it was made for: relations hold there too."""
+    opened = open_model(folder)
+    plan = build_plan(opened, context_length=600)
+    return Model(replace(plan, context_length=600), opened.tensors)
+
+
+ARCHITECTURES = (
+    "lfm2",
+    "lfm2_moe",
+    "mamba",
+    "mamba2",
+    "jamba",
+    "falcon_h1",
+    "rwkv4",
+    "rwkv7",
+)
 BACKENDS = (ReferenceBackend(), CpuBackend())
 HOUSES = {f"{kinds}, {one.name}": (one, kinds) for kinds in LAYERS for one in BACKENDS}
+HOUSES |= {name: (CpuBackend(), name) for name in ARCHITECTURES}
 
 
 @pytest.fixture(scope="module", params=HOUSES.values(), ids=HOUSES)
-def house(request: pytest.FixtureRequest) -> House:
+def house(request: pytest.FixtureRequest, golden: Path) -> House:
     backend, kinds = request.param
-    return House(backend, model_of(kinds))
+    model = model_of(kinds) if kinds in LAYERS else tiny_model(golden / "tiny" / kinds)
+    return House(backend, model)
 
 
 def poison_states(engine: Engine) -> None:
@@ -214,6 +236,12 @@ def tokens(count: int, seed: int) -> tuple[int, ...]:
 def test_in_a_batch_and_in_chunks_as_whole_and_alone(house: House, max_tokens: int) -> None:
     requests = prompts(8, 1)
     engine = house.engine(num_pages=200, max_tokens=max_tokens, prefix_cache=False)
+    house.assert_same(drive(engine, requests), house.alone(requests))
+
+
+def test_many_threads_as_one(house: House) -> None:
+    requests = prompts(8, 6)
+    engine = house.engine(num_pages=200, num_threads=3)
     house.assert_same(drive(engine, requests), house.alone(requests))
 
 

@@ -20,6 +20,16 @@ from pyrite.graph.ops import Add, Embed, Normalize
 from pyrite.models.registry import build_graph, build_plan, open_model, read_config
 from steps import Part, make_batch, num_pages, sequence_logits
 
+RECURRENT = (
+    "lfm2",
+    "lfm2_moe",
+    "mamba",
+    "mamba2",
+    "jamba",
+    "falcon_h1",
+    "rwkv4",
+    "rwkv7",
+)
 TINY = (
     "llama",
     "llama_tied",
@@ -56,14 +66,7 @@ TINY = (
     "granitemoeshared",
     "deepseek_v2_groups",
     "olmo3",
-    "lfm2",
-    "lfm2_moe",
-    "mamba",
-    "mamba2",
-    "jamba",
-    "falcon_h1",
-    "rwkv4",
-    "rwkv7",
+    *RECURRENT,
 )
 QUANTIZED = tuple(
     f"{family}_{kind}" for family in ("llama", "qwen2") for kind in ("q4_0", "q8_0", "q4_k_m")
@@ -131,7 +134,10 @@ def test_hidden_states_of_llama(golden: Path, row: Row):
         assert_close(logits, hidden, row.tolerance)
 
 
-@pytest.mark.parametrize("case", ["llama", "qwen2_tied_swa", "gemma2", "gemma3_text"])
+CHUNKED = ("llama", "qwen2_tied_swa", "gemma2", "gemma3_text", *RECURRENT)
+
+
+@pytest.mark.parametrize("case", CHUNKED)
 @pytest.mark.parametrize("chunk", [1, 7, 32])
 def test_chunks_give_the_same_logits(golden: Path, row: Row, case: str, chunk: int):
     """Windows of 8 cross every edge of a chunk and of a page on the way."""
