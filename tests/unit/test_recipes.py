@@ -129,6 +129,7 @@ def test_columns_that_no_block_fits(wanted, columns, expected):
         ("blk.0.ffn_gate_inp.weight", (8, 64), False),
         ("blk.0.ssm_conv1d.weight", (64, 4), False),
         ("blk.0.ssm_a", (64, 16), False),
+        ("blk.0.time_mix_lerp_fused.weight", (6, 1, 1, 64), False),
         ("rope_freqs.weight", (1, 64), False),
     ],
 )

@@ -18,6 +18,7 @@ from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.values import View
 from pyrite.models import blocks, hub_config, hub_space, mamba2
+from pyrite.models.arrange import Tensors
 from pyrite.models.config import Family, ModelConfig
 from pyrite.models.fields import Fields
 from pyrite.models.hub import ATTENTION, TOP, Folder, hub
@@ -33,7 +34,14 @@ def layer(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View
     return graph.add(x, blocks.feed_forward(graph, config, normed, index))
 
 
-FALCON_H1 = Family(name="falcon-h1", layer=layer, theta=1e5, arrange=mamba2.arrange)
+def arrange(tensors: Tensors) -> None:
+    """The second norm's name has no ending in GGUF files."""
+    mamba2.arrange(tensors)
+    for layer in tensors.layers():
+        tensors.rename(layer + "ffn_norm", layer + "ffn_norm.weight")
+
+
+FALCON_H1 = Family(name="falcon-h1", layer=layer, theta=1e5, arrange=arrange)
 
 
 def translate(folder: Folder) -> None:
@@ -121,7 +129,7 @@ _LAYER = {
     **ATTENTION,
     **hub_space.mixer("mamba"),
     "input_layernorm": "attn_norm",
-    "pre_ff_layernorm": "ffn_norm",
+    "pre_ff_layernorm.weight": "ffn_norm",
     "feed_forward.gate_proj": "ffn_gate",
     "feed_forward.up_proj": "ffn_up",
     "feed_forward.down_proj": "ffn_down",

@@ -213,7 +213,8 @@ NARROWER = {
 # Small matrices that decide much: routers, states, convolutions, tables of positions.
 _KEPT = re.compile(
     r"_norm\.weight$|ffn_gate_inp|altup|laurel|per_layer_model_proj|position_embd|token_types"
-    r"|ssm_conv1d|shortconv\.conv|attn_rel_b|time_mix_(first|w0|w1|w2|v0|v1|v2|a0|a1|a2|g1|g2)"
+    r"|ssm_conv1d|shortconv\.conv|attn_rel_b"
+    r"|time_mix_(first|lerp|w0|w1|w2|v0|v1|v2|a0|a1|a2|g1|g2)"
 )
 _LAYER = re.compile(r"blk\.(\d+)\.")
 _VALUES = re.compile(r"blk\.(\d+)\.attn_(v|qkv|kv_b)\.weight$")
