@@ -67,7 +67,7 @@ struct Wkv4Work {
 struct Wkv7Work {
   int num_rows, head_width;
   Strip receptance, decay, key, value, removal, rate;
-  float* state;  // (head_width of keys, head_width of values)
+  float* state;  // for each run of 32, then 16 values (head_width of keys, values of the run)
   OutStrip out;
 };
 

@@ -29,13 +29,23 @@ PYRITE_INLINE void each_width(int width, Run run) {
   if (column < width) run(column, width - column, std::false_type());
 }
 
+// Rows are asked for this far ahead, for they lie too far apart for the processor to guess the next.
+constexpr int kRowsAhead = 4;
+
+PYRITE_INLINE void ask(const Strip& strip, int row, int num_rows, int width) {
+  if (row + kRowsAhead >= num_rows) return;
+  const float* next = strip.row(row + kRowsAhead);
+  for (int column = 0; column < width; column += 16) __builtin_prefetch(next + column);
+}
+
 // --- convolutions
 
 inline void convolve_row(const float* const* from, const ConvWork& work, float* out) {
+  const int num_taps = work.num_taps;
   each_width(work.width, [&](int column, int count, auto is_full) {
     constexpr bool kFull = decltype(is_full)::value;
     Lanes total = broadcast(0.0f);
-    for (int tap = 0; tap < work.num_taps; ++tap) {
+    for (int tap = 0; tap < num_taps; ++tap) {
       total = fused(load_columns<kFull>(from[tap] + column, count),
                     load_columns<kFull>(work.taps.row(tap) + column, count), total);
     }
@@ -90,20 +100,24 @@ PYRITE_INLINE Lanes step_of(const ScanWork& work, Lanes step) {
 
 template <bool kFull>
 inline void scan_columns(const ScanWork& work) {
-  const int count = work.width;
+  const int count = kFull ? 16 : work.width;
+  const int state_width = work.state_width;
   const Lanes d = load_columns<kFull>(work.d, count);
   const Lanes bias = work.step_bias == nullptr ? broadcast(0.0f)
                                                : load_columns<kFull>(work.step_bias, count);
   for (int row = 0; row < work.num_rows; ++row) {
+    ask(work.x, row, work.num_rows, count);
+    ask(work.step, row, work.num_rows, count);
     const Lanes dt = step_of(work, load_columns<kFull>(work.step.row(row), count) + bias);
     const Lanes x = load_columns<kFull>(work.x.row(row), count);
     const Lanes added = dt * x;
     const float* b = work.b.row(row);
     const float* c = work.c.row(row);
+    float* state = work.state;
+    const float* a = work.a;
     Lanes total = d * x;
-    for (int n = 0; n < work.state_width; ++n) {
-      float* state = work.state + n * count;
-      const Lanes kept = exponential(dt * load_columns<kFull>(work.a + n * count, count));
+    for (int n = 0; n < state_width; ++n, state += count, a += count) {
+      const Lanes kept = exponential(dt * load_columns<kFull>(a, count));
       const Lanes s = fused(load_columns<kFull>(state, count), kept, added * broadcast(b[n]));
       store_columns<kFull>(state, s, count);
       total = fused(s, broadcast(c[n]), total);
@@ -152,8 +166,9 @@ PYRITE_INLINE void scan_tokens(const ScanWork& work, const Steps& steps, int fir
     b[i] = work.b.row(row);
     c[i] = work.c.row(row);
   }
-  float* state = work.state + size_t(column) * work.state_width;
-  for (int n = 0; n < work.state_width; ++n, state += count) {
+  const int state_width = work.state_width;
+  float* state = work.state + size_t(column) * size_t(state_width);
+  for (int n = 0; n < state_width; ++n, state += count) {
     Lanes s = load_columns<kFull>(state, count);
     for (int i = 0; i < kTokens; ++i) {
       s = fused(s, kept[i], added[i] * broadcast(b[i][n]));
@@ -193,6 +208,8 @@ PYRITE_INLINE void wkv4_columns(const Wkv4Work& work, int column, int count) {
   Lanes below = load_columns<kFull>(work.state.row(1) + column, count);
   Lanes exponent = load_columns<kFull>(work.state.row(2) + column, count);
   for (int row = 0; row < work.num_rows; ++row) {
+    ask({work.key.data + column, work.key.stride}, row, work.num_rows, count);
+    ask({work.value.data + column, work.value.stride}, row, work.num_rows, count);
     const Lanes key = load_columns<kFull>(work.key.row(row) + column, count);
     const Lanes value = load_columns<kFull>(work.value.row(row) + column, count);
     const Lanes boosted = first + key;
@@ -240,42 +257,75 @@ inline void fill(const Wkv7Work& work, int row, KeyRows& keys) {
   keys.next_removal = work.removal.row(std::min(row + 1, work.num_rows - 1));
 }
 
-// What the first token takes: the state's sums over keys, weighed by `removal`.
-inline void sum_removed(const Wkv7Work& work, const float* removal, float* taken) {
-  each_width(work.head_width, [&](int column, int count, auto is_full) {
-    constexpr bool kFull = decltype(is_full)::value;
-    Lanes total = broadcast(0.0f);
-    for (int key = 0; key < work.head_width; ++key) {
-      const float* state = work.state + size_t(key) * work.head_width + column;
-      total = fused(load_columns<kFull>(state, count), broadcast(removal[key]), total);
-    }
-    store_columns<kFull>(taken + column, total, count);
-  });
+// Calls run(column, count, runs, is_full) for pairs of runs of 16 columns, and for what is left one
+// by one, with `runs` and `is_full` as types.
+template <class Run>
+PYRITE_INLINE void each_pair(int width, Run run) {
+  int column = 0;
+  for (; column + 32 <= width; column += 32) {
+    run(column, 16, std::integral_constant<int, 2>(), std::true_type());
+  }
+  for (; column < width; column += 16) {
+    run(column, std::min(16, width - column), std::integral_constant<int, 1>(), std::false_type());
+  }
 }
 
-// One token for `kRuns` runs of values. On the way it sums what the next token takes.
+// Where `kRuns` runs of values from column `column` on have their part of the state: for each key all
+// of them.
+PYRITE_INLINE float* state_of(const Wkv7Work& work, int column) {
+  return work.state + size_t(column) * size_t(work.head_width);
+}
+
+// What the first token takes: the state's sums over keys, weighed by `removal`.
 template <int kRuns, bool kFull>
-PYRITE_INLINE void wkv7_columns(const Wkv7Work& work, const KeyRows& keys, const float* values,
-                                float* state, float* taken, float* out, int count) {
+PYRITE_INLINE void sum_removed(const Wkv7Work& work, int column, int count, float* taken) {
+  const int num_keys = work.head_width;
+  const int stride = kFull ? 16 * kRuns : count;
+  const float* removal = work.removal.row(0);
+  const float* state = state_of(work, column);
+  Lanes total[kRuns];
+  for (int i = 0; i < kRuns; ++i) total[i] = broadcast(0.0f);
+  for (int key = 0; key < num_keys; ++key, state += stride) {
+    for (int i = 0; i < kRuns; ++i) {
+      const Lanes s = load_columns<kFull>(state + 16 * i, count);
+      total[i] = fused(s, broadcast(removal[key]), total[i]);
+    }
+  }
+  for (int i = 0; i < kRuns; ++i) store_columns<kFull>(taken + column + 16 * i, total[i], count);
+}
+
+// One token. On the way it sums what the next one takes.
+template <int kRuns, bool kFull>
+PYRITE_INLINE void advance(const Wkv7Work& work, const KeyRows& keys, int row, int column,
+                           int count, float* taken) {
+  const int num_keys = work.head_width;
+  const int stride = kFull ? 16 * kRuns : count;
+  const float* kept = keys.kept;
+  const float* removed = keys.removed;
+  const float* added = keys.key;
+  const float* receptance = keys.receptance;
+  const float* next_removal = keys.next_removal;
+  float* state = state_of(work, column);
   Lanes value[kRuns], less[kRuns], total[kRuns], next[kRuns];
   for (int i = 0; i < kRuns; ++i) {
-    value[i] = load_columns<kFull>(values + 16 * i, count);
-    less[i] = broadcast(0.0f) - load_columns<kFull>(taken + 16 * i, count);
+    const int at = column + 16 * i;
+    value[i] = load_columns<kFull>(work.value.row(row) + at, count);
+    less[i] = broadcast(0.0f) - load_columns<kFull>(taken + at, count);
     total[i] = next[i] = broadcast(0.0f);
   }
-  for (int key = 0; key < work.head_width; ++key, state += work.head_width) {
+  for (int key = 0; key < num_keys; ++key, state += stride) {
     for (int i = 0; i < kRuns; ++i) {
       const Lanes before = load_columns<kFull>(state + 16 * i, count);
-      Lanes s = fused(less[i], broadcast(keys.removed[key]), before * broadcast(keys.kept[key]));
-      s = fused(value[i], broadcast(keys.key[key]), s);
+      Lanes s = fused(less[i], broadcast(removed[key]), before * broadcast(kept[key]));
+      s = fused(value[i], broadcast(added[key]), s);
       store_columns<kFull>(state + 16 * i, s, count);
-      total[i] = fused(s, broadcast(keys.receptance[key]), total[i]);
-      next[i] = fused(s, broadcast(keys.next_removal[key]), next[i]);
+      total[i] = fused(s, broadcast(receptance[key]), total[i]);
+      next[i] = fused(s, broadcast(next_removal[key]), next[i]);
     }
   }
   for (int i = 0; i < kRuns; ++i) {
-    store_columns<kFull>(taken + 16 * i, next[i], count);
-    store_columns<kFull>(out + 16 * i, total[i], count);
+    store_columns<kFull>(taken + column + 16 * i, next[i], count);
+    store_columns<kFull>(work.out.row(row) + column + 16 * i, total[i], count);
   }
 }
 
@@ -283,19 +333,19 @@ inline void wkv7(const Wkv7Work& work) {
   const int width = work.head_width;
   alignas(64) float taken[kMostHeadColumns];
   KeyRows keys;
-  sum_removed(work, work.removal.row(0), taken);
+  each_pair(width, [&](int column, int count, auto runs, auto is_full) {
+    sum_removed<decltype(runs)::value, decltype(is_full)::value>(work, column, count, taken);
+  });
   for (int row = 0; row < work.num_rows; ++row) {
+    for (const Strip* strip : {&work.receptance, &work.decay, &work.key, &work.value,
+                               &work.removal, &work.rate}) {
+      ask(*strip, row, work.num_rows, width);
+    }
     fill(work, row, keys);
-    const float* values = work.value.row(row);
-    float* out = work.out.row(row);
-    int i = 0;
-    for (; i + 32 <= width; i += 32) {
-      wkv7_columns<2, true>(work, keys, values + i, work.state + i, taken + i, out + i, 16);
-    }
-    for (; i < width; i += 16) {
-      const int count = std::min(16, width - i);
-      wkv7_columns<1, false>(work, keys, values + i, work.state + i, taken + i, out + i, count);
-    }
+    each_pair(width, [&](int column, int count, auto runs, auto is_full) {
+      advance<decltype(runs)::value, decltype(is_full)::value>(work, keys, row, column, count,
+                                                              taken);
+    });
   }
 }
 

@@ -48,7 +48,7 @@ struct Wkv4Op {
 struct Wkv7Op {
   Slice receptance, decay, key, value, removal, rate, out;
   int head_width;
-  size_t state;  // (heads, head_width of keys, head_width of values)
+  size_t state;  // (heads, head_width * head_width)
 };
 
 int count_chunks(const ShiftOp& op, const Step& step);
