@@ -137,9 +137,21 @@ _SANDWICH = {
     "post_feedforward_layernorm": "post_ffw_norm",
 }
 
+# What text_config leaves out where it is usual: of the 4B model, whose sizes these are.
+_WRAPPED = {
+    "head_dim": 256,
+    "max_position_embeddings": 131072,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+    "vocab_size": 262208,
+}
+
 HUBS = {
     "gemma": hub("gemma", translate, PRE_NORM),
     "gemma2": hub("gemma2", translate_gemma2, _SANDWICH),
+    "gemma3": hub(
+        "gemma3", translate_gemma3, _SANDWICH | HEAD_NORMS, defaults=_WRAPPED, is_wrapped=True
+    ),
     "gemma3_text": hub("gemma3", translate_gemma3, _SANDWICH | HEAD_NORMS),
 }
 

@@ -24,6 +24,7 @@ from pyrite.formats.checkpoint import POOLING, Checkpoint, Tensor
 from pyrite.models import config as limits
 from pyrite.models.arrange import Tensors
 from pyrite.models.fields import Fields
+from pyrite.models.wrapped import text_model
 from pyrite.records import dataclass
 
 TOP = {
@@ -138,6 +139,7 @@ class Hub:
     top: Mapping[str, str]
     aliases: Mapping[str, str]  # the key that is read -> what this model calls it
     defaults: Mapping[str, Any]  # of keys that config.json leaves out
+    is_wrapped: bool  # config.json describes more than text
 
 
 def hub(
@@ -147,12 +149,16 @@ def hub(
     top: Mapping[str, str] = TOP,
     aliases: Mapping[str, str] | None = None,
     defaults: Mapping[str, Any] | None = None,
+    is_wrapped: bool = False,
 ) -> Hub:
-    return Hub(architecture, translate, layer, top, aliases or {}, defaults or {})
+    return Hub(architecture, translate, layer, top, aliases or {}, defaults or {}, is_wrapped)
 
 
 def translated(checkpoint: Checkpoint, row: Hub) -> Checkpoint:
     """Raises FormatError, TensorError, UnsupportedError that name the key or the tensor."""
+    config = checkpoint.metadata
+    if row.is_wrapped:
+        checkpoint = text_model(checkpoint, HARMLESS)
     folder = Folder(checkpoint, row)
     if (pooling := folder.keys.get(POOLING)) is not None:
         folder.put("pooling_type", POOLINGS[pooling])
@@ -162,7 +168,7 @@ def translated(checkpoint: Checkpoint, row: Hub) -> Checkpoint:
         checkpoint,
         architecture=row.architecture,
         metadata=folder.metadata,
-        config=checkpoint.metadata,
+        config=config,
         tensors=folder.tensors.all,
     )
 
@@ -195,7 +201,7 @@ def _stack(name: str, parts: Mapping[int, Tensor]) -> Tensor:
 
 def gguf_name(name: str, row: Hub) -> tuple[str, int | None]:
     """The GGUF name of a tensor, and its expert's number where several make one tensor."""
-    inner = name.removeprefix(OUTER)
+    inner = name.replace(OUTER, "", 1)
     match = LAYER.fullmatch(inner)
     if match is None:
         return _mapped(inner, row.top) or _mapped("model." + inner, row.top) or name, None

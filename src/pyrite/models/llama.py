@@ -74,6 +74,7 @@ _MIXTRAL_EXPERTS = {
 HUBS = {
     "llama": hub("llama", translate),
     "mistral": hub("llama", translate_mistral),
+    "mistral3": hub("llama", translate_mistral, is_wrapped=True),
     "mixtral": hub("llama", translate_mixtral, ATTENTION | PRE_NORMS | _MIXTRAL_EXPERTS),
 }
 

@@ -1,0 +1,48 @@
+"""The text model of a folder that holds more: its keys under `text_config`, its tensors alone.
+
+What sees and what carries images over is left out; a prompt here is text. Knows no architecture.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+
+from pyrite.errors import FormatError
+from pyrite.formats.checkpoint import POOLING, Checkpoint
+from pyrite.models.fields import Fields
+
+SEEING = re.compile(r"(model\.)?(vision_tower|vision_model|multi_modal_projector)\..+")
+
+# Of the outer object: what concerns the text model too.
+SHARED = ("generation_config", "quantization_config", "tie_word_embeddings", POOLING)
+# And what concerns images alone.
+OUTER_KEYS = frozenset(
+    (
+        "boi_token_index",
+        "eoi_token_index",
+        "image_seq_length",
+        "image_token_id",
+        "image_token_index",
+        "mm_tokens_per_image",
+        "multimodal_projector_bias",
+        "projector_hidden_act",
+        "spatial_merge_size",
+        "vision_config",
+        "vision_feature_layer",
+    )
+)
+
+
+def text_model(checkpoint: Checkpoint, harmless: frozenset[str]) -> Checkpoint:
+    """Raises FormatError, UnsupportedError for an outer key that is not known."""
+    outer = Fields(checkpoint.metadata)
+    inner = outer.group("text_config")
+    if inner is None:
+        raise FormatError("text_config is missing: config.json describes no text model")
+    shared = {key: outer.get(key) for key in SHARED if outer.get(key) is not None}
+    outer.refuse_unread("config.json", harmless | OUTER_KEYS)
+    tensors = {
+        name: tensor for name, tensor in checkpoint.tensors.items() if not SEEING.fullmatch(name)
+    }
+    return replace(checkpoint, metadata={**shared, **inner.values}, tensors=tensors)
