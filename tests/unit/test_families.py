@@ -60,6 +60,11 @@ def test_other_mathematics_are_refused_by_name(golden, case, changes, text):
         ("stablelm", {"partial_rotary_factor": 0.03}, "0 of 16 columns"),
         ("phi3", {"original_max_position_embeddings": 0}, "original_max_position_embeddings = 0"),
         ("phi3", {"interpolate_factor": 2}, "interpolate_factor = 2"),
+        (
+            "phi3_longrope",
+            {"original_max_position_embeddings": 1},
+            "original_max_position_embeddings = 1",
+        ),
     ],
 )
 def test_bad_values_are_named(golden, case, changes, text):
@@ -130,6 +135,44 @@ def test_layers_without_positions_may_lie_otherwise(golden):
         False,
         False,
     ]
+
+
+@pytest.mark.parametrize(
+    ("case", "name", "shape", "text"),
+    [
+        (
+            "granite",
+            "self_attn.k_proj.weight",
+            (1, 32, 64),
+            r"blk\.0\.attn_k\.weight is \(1, 32, 64\)",
+        ),
+        ("granite", "self_attn.k_proj.weight", (24, 64), r"attn_k\.weight is \(24, 64\)"),
+        (
+            "qwen2_moe",
+            "mlp.shared_expert_gate.weight",
+            (64, 1),
+            r"is \(64, 1\) and must be \(1, 64\)",
+        ),
+        ("gpt2", "attn.c_fc.weight", (64,), "not used: transformer"),
+        ("gpt2", "mlp.c_fc.weight", (64,), r"ffn_up\.weight is \(64,\): must be a matrix"),
+    ],
+)
+def test_tensors_of_other_shapes_are_named(golden, case, name, shape, text):
+    checkpoint = open_checkpoint(golden / "tiny" / case)
+    prefix = "transformer.h.0." if case == "gpt2" else "model.layers.0."
+    wrong = derived.held(prefix + name, np.zeros(shape, np.float32))
+    with pytest.raises(TensorError, match=text):
+        build_plan(as_model(replace(checkpoint, tensors={**checkpoint.tensors, wrong.name: wrong})))
+
+
+def test_a_router_without_experts_is_left_over(golden):
+    checkpoint = as_gguf(open_checkpoint(golden / "tiny" / "olmoe"))
+    keys = ("count", "used_count", "feed_forward_length", "weights_norm")
+    metadata = {
+        k: v for k, v in checkpoint.metadata.items() if k.partition("expert_")[2] not in keys
+    }
+    with pytest.raises(TensorError, match=r"not used: .*ffn_gate_inp"):
+        build_plan(replace(checkpoint, metadata=metadata))
 
 
 @pytest.mark.parametrize("case", ["phi3", "gpt2"])

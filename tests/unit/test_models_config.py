@@ -37,6 +37,7 @@ def gguf(golden):
         ("attention__head_count", 0, "from 1 to 4096"),
         ("attention__head_count_kv", 5, "from 0 to 4"),
         ("attention__head_count_kv", 3, "4 heads over 3 key heads"),
+        ("attention__head_count_kv", 0, "layer 0 has no heads of keys, and llama needs some"),
         ("attention__head_count", [4], "a list of 2"),
         ("attention__layer_norm_rms_epsilon", math.nan, "from 0 to 1"),
         ("attention__layer_norm_rms_epsilon", -1e-5, "from 0 to 1"),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import replace
 from itertools import accumulate
 
+from pyrite.errors import FormatError
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.ops import Routing
 from pyrite.graph.values import Norm, View
@@ -43,6 +44,10 @@ def attention(
     """Projections, rotary positions, attention and output projection of one layer."""
     name = f"blk.{layer}.attn_"
     own, bias = config.layers[layer], config.query_bias
+    if own.key_heads == 0:
+        raise FormatError(
+            f"layer {layer} has no heads of keys, and {config.architecture} needs some"
+        )
     query = linear(graph, x, name + "q", own.heads * config.head_width, bias)
     key = linear(graph, x, name + "k", own.key_heads * config.head_width, bias)
     value = linear(graph, x, name + "v", own.key_heads * config.value_width, bias)

@@ -161,6 +161,7 @@ def _layers(
     turning = _pattern(keys, "rope.layer_pattern", family.still_period, count)
     feed_forward = _per_layer(keys, "feed_forward_length", count, 0, limits.MAX_WIDTH, 0)
     key_heads = _key_heads(keys, heads)
+    is_mixture = keys.integer("expert_count", 0, limits.MAX_EXPERTS, 0) > 0
     found = []
     for index in range(count):
         rope = ropes.local if windows[index] else ropes.whole
@@ -171,7 +172,7 @@ def _layers(
                 heads=heads[index],
                 key_heads=key_heads[index],
                 feed_forward=feed_forward[index],
-                has_experts=f"blk.{index}.ffn_gate_inp.weight" in checkpoint.tensors,
+                has_experts=is_mixture and f"blk.{index}.ffn_gate_inp.weight" in checkpoint.tensors,
             )
         )
     return tuple(found)

@@ -151,9 +151,9 @@ def _long(folder: Folder, keys: Fields, width: int) -> None:
     length = folder.stated("context_length")
     original = folder.keys.integer(
         "original_max_position_embeddings",
-        1,
+        2,
         limits.MAX_CONTEXT,
-        keys.integer("original_max_position_embeddings", 1, limits.MAX_CONTEXT, length),
+        keys.integer("original_max_position_embeddings", 2, limits.MAX_CONTEXT, length),
     )
     factor = keys.number("factor", 1.0, 1e6, length / original)
     for key, name in (("short_factor", SHORT_FACTORS), ("long_factor", LONG_FACTORS)):

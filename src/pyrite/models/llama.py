@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from pyrite.errors import TensorError
 from pyrite.formats import derived
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.build import GraphBuilder
@@ -60,6 +61,8 @@ def pair_neighbours(folder: Folder) -> None:
 
 
 def _paired(tensor: Tensor, width: int) -> Tensor:
+    if tensor.shape[0] % width:
+        raise TensorError(f"{tensor.name} is {tensor.shape}: heads are of {width} rows")
     order = np.arange(tensor.shape[0]).reshape(-1, 2, width // 2).transpose(0, 2, 1)
     return derived.picked_rows(tensor, order.reshape(-1))
 

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from pyrite.formats import derived
+from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.ops import Routing
 from pyrite.graph.values import View
@@ -45,7 +46,12 @@ def moe_layer(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> 
 def arrange(tensors: Tensors) -> None:
     """The gate of the shared expert is a vector in GGUF files."""
     for layer in tensors.layers():
-        tensors.change(layer + SHARED_GATE, lambda t: derived.reshaped(t, (1, t.shape[-1])))
+        tensors.change(layer + SHARED_GATE, _as_row)
+
+
+def _as_row(tensor: Tensor) -> Tensor:
+    width = tensor.shape[-1]
+    return derived.reshaped(tensor, (1, width)) if tensor.shape == (width,) else tensor
 
 
 QWEN2_MOE = replace(
