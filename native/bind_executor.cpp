@@ -128,11 +128,6 @@ std::vector<std::tuple<std::string, int64_t, std::vector<int64_t>>> Executor::ph
   return phases;
 }
 
-std::pair<std::vector<double>, int64_t> Executor::squares(int index) const {
-  require(index >= 0 && size_t(index) < squares_.size(), "no such sums of squares");
-  return {squares_[size_t(index)]->sums, squares_[size_t(index)]->num_rows};
-}
-
 void Executor::check(const Batch& batch) const {
   require(batch.num_tokens >= 1 && size_t(batch.num_tokens) <= rows(), "too many or no tokens");
   require(batch.num_sequences >= 1 && batch.sequence_starts[0] == 0 &&

@@ -104,8 +104,11 @@ class Executor {
   void add_experts(const std::string& label, Rows rows, Columns in, Columns scores, Columns out,
                    const RoutingOf& routing, std::optional<WeightOf> gate, WeightOf up,
                    WeightOf down, Activation activation, int planes);
-  // Counts what goes into the products that follow; returns its index.
+  // Add up squares of what goes into a product, and into those of the mixture just before; return
+  // indices of the sums.
   int add_squares(const std::string& label, Rows rows, Columns in, NormOf norm);
+  std::pair<int, int> add_expert_squares(const std::string& label, Rows rows, Columns in,
+                                         int num_experts, int feed_forward);
   void add_attention(const std::string& label, Columns query, Columns key, Columns value,
                      Columns out, int key_heads, int key_width, int value_width, size_t layer_offset,
                      float scale, int window, float softcap, std::optional<int> sinks,
@@ -134,8 +137,8 @@ class Executor {
 
   void profile(bool on) { program_.profile(on); }
   std::vector<std::tuple<std::string, int64_t, std::vector<int64_t>>> phases() const;
-  // Sums of squares of each column, and how many rows were added up.
-  std::pair<std::vector<double>, int64_t> squares(int index) const;
+  // Sums of squares of the columns of each matrix, and how many rows went into it.
+  std::pair<std::vector<double>, std::vector<int64_t>> squares(int index) const;
   const char* isa() const { return program_.kernels().isa; }
 
  private:
@@ -165,6 +168,7 @@ class Executor {
   Slice slice(Columns columns) const;
   size_t state_of(size_t offset, size_t floats) const;
   void add_element(const std::string& label, Rows rows, Columns out, Formula formula);
+  int keep_squares(Squares* squares);
   Segment segment_of(std::pair<int, int> weight, int columns, int first_output) const;
   // Returns the number of outputs.
   int segments_of(const std::vector<std::pair<int, int>>& weights, Activation activation,
@@ -181,6 +185,7 @@ class Executor {
   std::vector<std::span<const float>> vectors_;
   std::vector<RopeTable*> ropes_;
   std::vector<const Squares*> squares_;
+  std::pair<int, int> last_experts_ = {0, 0};  // number and width of the last mixture's
   std::vector<nb::object> kept_;
   int num_embeddings_ = std::numeric_limits<int>::max();
   int num_positions_ = std::numeric_limits<int>::max();

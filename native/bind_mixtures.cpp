@@ -70,6 +70,7 @@ void Executor::add_experts(const std::string& label, Rows rows, Columns in, Colu
   op.inner_forms = kernels.activation_forms(op.down.weight.first.type, planes);
   op.row_bytes = kernels.activation_bytes(in.second, planes, op.forms);
   op.inner_row_bytes = kernels.activation_bytes(feed_forward, planes, op.inner_forms);
+  last_experts_ = {count, feed_forward};
   program_.add(RouteOp{op}, label + " route");
   program_.add(GroupOp{op}, label + " group");
   program_.add(InnerOp{op}, label);

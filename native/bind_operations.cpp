@@ -98,14 +98,6 @@ void Executor::add_linear(const std::string& label, Rows rows, Columns in, Colum
   program_.add(std::move(op), label);
 }
 
-int Executor::add_squares(const std::string& label, Rows rows, Columns in, NormOf norm) {
-  Squares* squares = program_.add_squares(in.second);
-  SquaresOp op{{rows, slice(in), norm_of(norm, in.second)}, squares};
-  program_.add(std::move(op), label);
-  squares_.push_back(squares);
-  return int(squares_.size()) - 1;
-}
-
 void Executor::add_attention(const std::string& label, Columns query, Columns key, Columns value,
                              Columns out, int key_heads, int key_width, int value_width,
                              size_t layer_offset, float scale, int window, float softcap,

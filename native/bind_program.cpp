@@ -127,6 +127,8 @@ void bind_program(nb::module_ module) {
            "planes"_a)
       .def("add_squares", &Executor::add_squares, "label"_a, nb::kw_only(), "rows"_a, "input"_a,
            "norm"_a.none())
+      .def("add_expert_squares", &Executor::add_expert_squares, "label"_a, nb::kw_only(), "rows"_a,
+           "input"_a, "num_experts"_a, "feed_forward"_a)
       .def("add_attention", &Executor::add_attention, "label"_a, nb::kw_only(), "query"_a, "key"_a,
            "value"_a, "out"_a, "key_heads"_a, "key_width"_a, "value_width"_a, "layer_offset"_a, "scale"_a,
            "window"_a, "softcap"_a, "sinks"_a.none(), "query_norm"_a.none(), "key_norm"_a.none(),

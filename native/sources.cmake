@@ -81,4 +81,4 @@ list(APPEND PYRITE_SOURCES native/program/attendance.cpp native/program/attentio
      native/program/step.cpp native/program/team.cpp)
 list(APPEND PYRITE_BINDING_SOURCES native/bind_executor.cpp native/bind_operations.cpp
      native/bind_rows.cpp native/bind_mixtures.cpp native/bind_recurrence.cpp
-     native/bind_program.cpp)
+     native/bind_program.cpp native/bind_squares.cpp)

@@ -104,8 +104,9 @@ RopeTable* Program::add_rope(std::vector<double> frequencies, double factor, boo
   return &ropes_.emplace_back(std::move(frequencies), factor, pairs);
 }
 
-Squares* Program::add_squares(int width) {
-  return &squares_.emplace_back(Squares{std::vector<double>(size_t(width))});
+Squares* Program::add_squares(int matrices, int columns) {
+  return &squares_.emplace_back(Squares{std::vector<double>(size_t(matrices) * size_t(columns)),
+                                        std::vector<int64_t>(size_t(matrices))});
 }
 
 void Program::add(Op op, std::string label) {

@@ -24,7 +24,8 @@ namespace pyrite {
 using Op = std::variant<EmbedOp, NormOp, RotateOp, ConcatOp, HeadDotOp, SelectOp, ElementOp,
                         PrepareOp, LinearOp, HeadLinearOp, RouteOp, GroupOp, InnerOp,
                         PrepareInnerOp, OuterOp, StoreOp, AttendOp, JoinOp, ShiftOp, ConvOp,
-                        ScanOp, Wkv4Op, Wkv7Op, SquaresOp>;
+                        ScanOp, Wkv4Op, Wkv7Op, SquaresOp,
+                        ExpertSquaresOp>;
 
 struct Sizes {
   int num_threads;
@@ -53,7 +54,7 @@ class Program {
   const PackedMatrix* add_matrix(const PackedMatrix& matrix);
   const float* add_vector(std::vector<float> vector);
   RopeTable* add_rope(std::vector<double> frequencies, double factor, bool pairs);
-  Squares* add_squares(int width);
+  Squares* add_squares(int matrices, int columns);
   void add(Op op, std::string label);
   // Columns [start, start + width) of the arena; of the logits when `start` is -1.
   Slice slice(int start, int width) const;

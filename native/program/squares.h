@@ -6,13 +6,15 @@
 #include <cstdint>
 #include <vector>
 
+#include "program/experts.h"
 #include "program/linear.h"
 
 namespace pyrite {
 
+// Of a matrix, or of each of a stack.
 struct Squares {
-  std::vector<double> sums;  // of each column
-  int64_t num_rows = 0;
+  std::vector<double> sums;     // (matrices, columns)
+  std::vector<int64_t> counts;  // (matrices,) rows that were added up
 };
 
 struct SquaresOp {
@@ -20,7 +22,18 @@ struct SquaresOp {
   Squares* squares;
 };
 
+// Follows the phases of a mixture, and reads which rows went to which experts.
+struct ExpertSquaresOp {
+  Rows rows;
+  Slice in;
+  int feed_forward;
+  Squares* outer;  // of what goes into the gate and up matrices
+  Squares* inner;  // into the down matrices
+};
+
 int count_chunks(const SquaresOp& op, const Step& step);
+int count_chunks(const ExpertSquaresOp& op, const Step& step);
 void run_chunk(const SquaresOp& op, const Step& step, Member& member, int chunk);
+void run_chunk(const ExpertSquaresOp& op, const Step& step, Member& member, int chunk);
 
 }  // namespace pyrite

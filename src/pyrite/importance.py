@@ -6,7 +6,7 @@ inputs are the results. Files and tokens come as values; nothing is known of qua
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
 import numpy as np
@@ -14,13 +14,17 @@ from numpy.typing import NDArray
 
 from pyrite.backends.cpu import CpuBackend, CpuRunner
 from pyrite.errors import BackendError
+from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.formats.imatrix import Importance, Sums
 from pyrite.kv.pages import pages_for
 from pyrite.loading import Loaded
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import as_gguf, build_plan
 from pyrite.passages import Ids, results
 
 Progress = Callable[[int, int], None]  # tokens done, of tokens
+
+# Tensors that are split when a model is loaded: a part whose inputs are theirs.
+FUSED = {".attn_qkv.": ".attn_q.", ".ffn_gate_up_exps.": ".ffn_up_exps."}
 
 
 def collect(
@@ -31,16 +35,17 @@ def collect(
     Raises BackendError, for the reference backend too: it counts nothing.
     """
     runner = observing(loaded, chunks.shape[1])
-    squares: NDArray[np.float64] | float = 0.0  # of the head's inputs
+    squares = np.zeros(1)  # of the head's inputs
     for index, ids in enumerate(chunks):
         for _, hidden in results(runner, ids, 0, len(ids)):
             squares = squares + np.square(hidden, dtype=np.float64).sum(axis=0)
         if progress is not None:
             progress((index + 1) * len(ids), chunks.size)
     entries = {name: _sums(*found) for name, found in runner.squares().items()}
-    tied = "output.weight" not in loaded.checkpoint.tensors
-    entries["token_embd.weight" if tied else "output.weight"] = _sums(squares, chunks.size)
-    return Importance(path, (dataset,), len(chunks), chunks.shape[1], in_order(entries, loaded))
+    stored = as_gguf(open_checkpoint(loaded.checkpoint.path)).tensors
+    head = "output.weight" if "output.weight" in stored else "token_embd.weight"
+    entries[head] = _sums(np.atleast_2d(squares), np.array([chunks.size]))
+    return Importance(path, (dataset,), len(chunks), chunks.shape[1], as_stored(entries, stored))
 
 
 def observing(loaded: Loaded, num_tokens: int) -> CpuRunner:
@@ -62,11 +67,19 @@ def observing(loaded: Loaded, num_tokens: int) -> CpuRunner:
     )
 
 
-def in_order(entries: Mapping[str, Sums], loaded: Loaded) -> dict[str, Sums]:
-    """As the model has its tensors."""
-    return {name: entries[name] for name in loaded.checkpoint.tensors if name in entries}
+def as_stored(entries: Mapping[str, Sums], stored: Iterable[str]) -> dict[str, Sums]:
+    """By the names and in the order of the file, which may hold several matrices in one tensor:
+    they have the same inputs."""
+    parts = {name: _part(name) for name in stored}
+    return {name: entries[part] for name, part in parts.items() if part in entries}
 
 
-def _sums(squares: NDArray[np.float64] | float, num_rows: int) -> Sums:
-    found = np.atleast_2d(np.asarray(squares, np.float32))
-    return Sums(found, np.array([num_rows], np.float32))
+def _part(name: str) -> str:
+    """One of the matrices that a fused tensor is split into; the name itself of all others."""
+    for fused, part in FUSED.items():
+        name = name.replace(fused, part)
+    return name
+
+
+def _sums(squares: NDArray[np.float64], counts: NDArray[np.int64]) -> Sums:
+    return Sums(squares.astype(np.float32), counts.astype(np.float32))

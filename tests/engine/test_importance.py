@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from pyrite.backends import meaning, mixture
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.backends.weights import LazyWeights
 from pyrite.cli.main import main
@@ -17,7 +18,7 @@ from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.formats.imatrix import read_importance
 from pyrite.importance import collect
 from pyrite.loading import load_engine
-from pyrite.models.registry import build_plan
+from pyrite.models.registry import build_plan, open_model
 from pyrite.passages import results
 
 CHUNKS = np.random.default_rng(0).integers(3, 384, (3, 40)).astype(np.int32)
@@ -46,7 +47,7 @@ def referred(path, chunks, monkeypatch):
         return project(self, name, x)
 
     monkeypatch.setattr(LazyWeights, "project", record)
-    checkpoint = open_checkpoint(path)
+    checkpoint = open_model(path)
     runner = ReferenceBackend().prepare(
         build_plan(checkpoint),
         checkpoint.tensors,
@@ -98,6 +99,62 @@ def test_what_is_not_asked_for_is_not_counted(path):
 def test_the_reference_backend_counts_nothing(path):
     with pytest.raises(BackendError, match="reference backend does not observe"):
         importance(path, backend="reference")
+
+
+@pytest.fixture(params=["mixtral", "qwen2_moe"])
+def mixture_path(request, golden):
+    return golden / "tiny" / request.param
+
+
+def referred_experts(path, chunks, monkeypatch):
+    """Sums of squares of what goes into each expert of the reference, and how many rows."""
+    found = {}
+    expert_of = mixture._expert
+
+    def add(name, expert, rows):
+        sums, counts = found.setdefault(name, ({}, {}))
+        sums[expert] = sums.get(expert, 0.0) + np.square(rows, dtype=np.float64).sum(axis=0)
+        counts[expert] = counts.get(expert, 0) + len(rows)
+
+    def record(op, expert, x, weights):
+        gate, up = x @ weights.part(op.gate, expert).T, x @ weights.part(op.up, expert).T
+        add(op.gate, expert, x)
+        add(op.up, expert, x)
+        add(op.down, expert, meaning.gated(gate, up, op.activation))
+        return expert_of(op, expert, x, weights)
+
+    monkeypatch.setattr(mixture, "_expert", record)
+    referred(path, chunks, monkeypatch)
+    return found
+
+
+def test_sums_of_experts_are_those_of_the_reference(mixture_path, monkeypatch):
+    chunks = CHUNKS % 64
+    entries = importance(mixture_path, chunks)
+    expected = referred_experts(mixture_path, chunks, monkeypatch)
+    assert expected
+    for name, (sums, counts) in expected.items():
+        for expert, squares in sums.items():
+            assert entries[name].counts[expert] == counts[expert]
+            # As above, and an expert has few rows.
+            found = entries[name].squares[expert]
+            np.testing.assert_allclose(found, squares, rtol=1e-2, atol=1e-3 * squares.max())
+        unused = set(range(len(entries[name].counts))) - set(counts)
+        assert all(entries[name].counts[expert] == 0 for expert in unused)
+
+
+def test_experts_do_not_depend_on_threads_and_batches(mixture_path):
+    expected = importance(mixture_path, CHUNKS % 64, threads=1)
+    for name, sums in importance(mixture_path, CHUNKS % 64, threads=2, max_batch_tokens=16).items():
+        np.testing.assert_array_equal(sums.squares, expected[name].squares)
+        np.testing.assert_array_equal(sums.counts, expected[name].counts)
+
+
+def test_fused_tensors_have_the_sums_of_their_parts(golden, tmp_path):
+    """A file that keeps query, key and value in one tensor gets its entry under that name."""
+    entries = importance(golden / "tiny" / "gpt2", CHUNKS % 64)
+    assert "blk.0.attn_qkv.weight" in entries
+    assert not any(".attn_q." in name for name in entries)
 
 
 @pytest.fixture

@@ -102,13 +102,14 @@ class CpuRunner:
         check_state(self, slot, data)
         self.states[slot] = data.view(np.float32)
 
-    def squares(self) -> dict[str, tuple[NDArray[np.float64], int]]:
-        """Of each matrix of a plan that was prepared with `observe`: sums of the squares of its
-        inputs since then, (columns,), and over how many rows."""
-        found: dict[str, tuple[NDArray[np.float64], int]] = {}
+    def squares(self) -> dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]]:
+        """Of each matrix, or stack of them, of a plan that was prepared with `observe`: sums of the
+        squares of its inputs since then, (matrices, columns), and over how many rows."""
+        found: dict[str, tuple[NDArray[np.float64], NDArray[np.int64]]] = {}
         for index, names in self._observed.items():
-            sums, num_rows = self._program.squares(index)
-            found |= dict.fromkeys(names, (np.array(sums), num_rows))
+            sums, counts = self._program.squares(index)
+            both = np.array(sums).reshape(len(counts), -1), np.array(counts)
+            found |= dict.fromkeys(names, both)
         return found
 
     def profile(self, on: bool) -> None:

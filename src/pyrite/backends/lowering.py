@@ -148,6 +148,10 @@ class Lowering(StateLowering):
             activation=ACTIVATIONS[op.activation],
             planes=self._planes(op),
         )
+        if self.observed is not None:
+            outer, inner = self._observe_experts(label, op)
+            self.observed[outer] = (op.up,) if op.gate is None else (op.gate, op.up)
+            self.observed[inner] = (op.down,)
 
     def _observe(self, label: str, op: Linear) -> int:
         """Adds up squares of what goes into a product; gives the index of the sums."""
@@ -156,6 +160,17 @@ class Lowering(StateLowering):
             rows=self._rows(op),
             input=self._columns(op.input),
             norm=self._norm(op.norm),
+        )
+
+    def _observe_experts(self, label: str, op: Experts) -> tuple[int, int]:
+        """The same for a mixture: of what goes into its first products, and into the last."""
+        count, feed_forward = self.weights[op.up].shape[:2]
+        return self.program.add_expert_squares(
+            f"{label} squares",
+            rows=self._rows(op),
+            input=self._columns(op.input),
+            num_experts=count,
+            feed_forward=feed_forward,
         )
 
     def rotate(self, label: str, op: Rotate) -> None:
