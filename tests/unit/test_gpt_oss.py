@@ -119,6 +119,7 @@ def test_gate_and_up_that_are_not_in_turn(golden, shape):
         ),
         ({"hidden_act": "gelu"}, UnsupportedError, "hidden_act = 'gelu'"),
         ({"swiglu_alpha": 1.5}, UnsupportedError, "swiglu_alpha = 1.5"),
+        ({"swiglu_beta": 1.5}, UnsupportedError, "swiglu_beta = 1.5"),
     ],
 )
 def test_refused_by_name(golden, changes, error, text):

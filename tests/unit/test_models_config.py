@@ -47,6 +47,7 @@ def gguf(golden):
         ("rope__dimension_count", 63, "must be even"),
         ("rope__dimension_count", 128, "from 2 to 64"),
         ("rope__scaling__type", "yarn", "yarn needs a factor"),
+        ("rope__scaling__yarn_ext_factor", 0.5, "from 1 to 1"),
         ("rope__scaling__type", 7, "a string"),
     ],
 )
@@ -105,6 +106,22 @@ def test_frequency_factors_and_scaling_together(gguf):
     scaled = changed(gguf, rope__scaling__type="linear", rope__scaling__factor=4.0)
     with pytest.raises(UnsupportedError, match=r"rope_freqs\.weight"):
         build_plan(replace(scaled, tensors={**gguf.tensors, tensor.name: tensor}))
+
+
+@pytest.mark.parametrize(
+    ("stated", "expected"),
+    [
+        ({}, 0.1 * math.log(4) + 1),
+        ({"rope__scaling__attn_factor": 0.5}, 0.5 * (0.1 * math.log(4) + 1)),
+        ({"rope__scaling__yarn_attn_factor": 1.25}, 1.25),
+        ({"rope__scaling__yarn_log_multiplier": 0.1}, 1.0),
+    ],
+)
+def test_what_yarn_makes_of_queries_and_keys(gguf, stated, expected):
+    yarn = {"type": "yarn", "factor": 4.0, "original_context_length": 64}
+    keys = {f"rope__scaling__{key}": value for key, value in yarn.items()}
+    rope = read_config(changed(gguf, **keys, **stated)).layers[0].rope
+    assert rope.scaling.attention_factor == pytest.approx(expected)
 
 
 @pytest.mark.parametrize("factors", [np.ones(16), np.zeros(32), np.full(32, np.nan)])

@@ -1,7 +1,7 @@
 """JSON objects from a model's files, with a bound on their size. What they say is unknown here.
 
 Published configurations are not strict JSON (`Infinity` occurs), so Python's reader is used, which
-takes that.
+takes that. Where they are, they spell it as an object, {"__float__": "Infinity"}.
 """
 
 from __future__ import annotations
@@ -15,6 +15,8 @@ import msgspec
 from pyrite.errors import FormatError
 
 MAX_BYTES = 1 << 26
+FLOAT = "__float__"  # of an object that stands for a number which strict JSON lacks
+NUMBERS = ("Infinity", "-Infinity", "NaN")
 
 T = TypeVar("T")
 
@@ -64,7 +66,9 @@ class _RepeatedKeyError(Exception):
     pass
 
 
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique(pairs: list[tuple[str, Any]]) -> Any:
+    if len(pairs) == 1 and pairs[0][0] == FLOAT and pairs[0][1] in NUMBERS:
+        return float(pairs[0][1])
     found = dict(pairs)
     if len(found) < len(pairs):
         seen: set[str] = set()

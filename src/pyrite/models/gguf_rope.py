@@ -66,6 +66,8 @@ def _scaling(
     truncate = keys.boolean("rope.scaling.truncate", family.truncates_yarn)
     fast = keys.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0)
     slow = keys.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0)
+    keys.number("rope.scaling.yarn_ext_factor", 1.0, 1.0, 1.0)
+    stated = keys.number("rope.scaling.yarn_attn_factor", 0.0, 1e3, 0.0)
     factor = factor or linear
     if has_factors and kind in ("none", "longrope"):
         return _long(checkpoint, width, original, attention, context_length)
@@ -91,7 +93,7 @@ def _scaling(
         original_context=original,
         beta_fast=fast,
         beta_slow=slow,
-        attention_factor=attention * (1.0 if _log_multiplier(keys) else growth(factor)),
+        attention_factor=stated or attention * (1.0 if _log_multiplier(keys) else growth(factor)),
         truncate=truncate,
     )
 

@@ -14,7 +14,7 @@ from pyrite.formats.checkpoint import Tensor
 from pyrite.formats.mxfp4 import repacked
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.ops import Routing
-from pyrite.graph.values import SWIGLU_LIMIT, View
+from pyrite.graph.values import SWIGLU_LIMIT, SWIGLU_SLOPE, View
 from pyrite.models import blocks, hub_config
 from pyrite.models import config as limits
 from pyrite.models.config import Family, ModelConfig
@@ -47,9 +47,10 @@ def translate(folder: Folder) -> None:
     hub_config.decoder(folder, eps=1e-5)
     hub_config.windows(folder, GPT_OSS.window_pattern, default=128)
     hub_config.experts(folder, count="num_local_experts", width=None, normalized=None)
-    limit = keys.number("swiglu_limit", 0.0, 1e6, SWIGLU_LIMIT)
-    if limit != SWIGLU_LIMIT:
-        raise UnsupportedError(f"swiglu_limit = {limit:g}: only {SWIGLU_LIMIT:g} is executed here")
+    for key, wanted in (("swiglu_limit", SWIGLU_LIMIT), ("swiglu_alpha", SWIGLU_SLOPE)):
+        found = keys.number(key, 0.0, 1e6, wanted)
+        if found != wanted:
+            raise UnsupportedError(f"{key} = {found:g}: only {wanted:g} is executed here")
     hub_config.biases(folder, feed_forward="")
     used = folder.stated("expert_used_count")
     keys.integer("experts_per_token", used, used, used)

@@ -144,6 +144,8 @@ def experts(
     normalized: str | None = "norm_topk_prob",
 ) -> None:
     keys = folder.keys
+    names = (count, "num_local_experts", "num_experts")  # files of one family differ
+    count = next((name for name in names if keys.get(name) is not None), count)
     found = keys.integer(count, 1, limits.MAX_EXPERTS)
     folder.put("expert_count", found)
     folder.put("expert_used_count", keys.integer("num_experts_per_tok", 1, found))

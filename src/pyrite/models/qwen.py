@@ -84,6 +84,7 @@ def translate_moe(folder: Folder) -> None:
 
 def translate_qwen2_moe(folder: Folder) -> None:
     translate_moe(folder)
+    hub_config.biases(folder, "qkv_bias", feed_forward="")
     width = folder.keys.integer("shared_expert_intermediate_size", 1, limits.MAX_WIDTH)
     folder.put("expert_shared_feed_forward_length", width)
 
