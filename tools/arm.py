@@ -25,7 +25,7 @@ PROCESSORS = {
     "max": "scalar neon dotprod i8mm",
 }
 # Of the other tests one processor is enough.
-ON_EACH = "test_kernels|test_lanes|test_program"
+ON_EACH = "test_kernels|test_lanes|test_program|test_recurrence"
 
 
 def missing_packages() -> list[str]:
