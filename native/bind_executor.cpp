@@ -73,7 +73,8 @@ int Executor::add_rope(Doubles frequencies, double factor, bool pairs) {
 }
 
 void Executor::run(Indices token_ids, Indices positions, Indices sequence_starts,
-                   Tables page_tables, Indices output_rows, Indices state_slots) {
+                   Tables page_tables, Indices output_rows, Indices state_slots,
+                   Indices adapters) {
   Batch batch;
   batch.num_tokens = int(token_ids.shape(0));
   batch.num_sequences = int(sequence_starts.shape(0)) - 1;
@@ -85,9 +86,11 @@ void Executor::run(Indices token_ids, Indices positions, Indices sequence_starts
   batch.page_table_width = int(page_tables.shape(1));
   batch.output_rows = output_rows.data();
   batch.state_slots = state_slots.data();
+  if (adapters.shape(0) > 0) batch.adapters = adapters.data();
   require(positions.shape(0) == token_ids.shape(0), "positions and token_ids differ in size");
   require(page_tables.shape(0) + 1 == sequence_starts.shape(0), "a sequence has no page table");
   check(batch);
+  if (batch.adapters != nullptr) check_adapters(batch, adapters.shape(0));
   const Busy busy(busy_);
   if (program_.sizes().state_floats > 0) check_slots(batch, state_slots.shape(0));
   nb::gil_scoped_release released;

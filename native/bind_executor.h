@@ -99,6 +99,8 @@ class Executor {
                   const std::vector<std::pair<int, int>>& weights, NormOf norm,
                   Activation activation, std::optional<Columns> residual, float softcap,
                   int planes);
+  void add_adapt(const std::string& label, Rows rows, Columns in, Columns base, Columns out,
+                 const std::vector<std::optional<std::pair<int, int>>>& adapters);
   void add_head_linear(const std::string& label, Rows rows, Columns in, Columns out, int weight,
                        int heads, int carried, int planes);
   void add_experts(const std::string& label, Rows rows, Columns in, Columns scores, Columns out,
@@ -128,7 +130,7 @@ class Executor {
                 size_t state);
 
   void run(Indices token_ids, Indices positions, Indices sequence_starts, Tables page_tables,
-           Indices output_rows, Indices state_slots);
+           Indices output_rows, Indices state_slots, Indices adapters);
   Logits logits();
   Pages pages();
   States states();
@@ -178,6 +180,7 @@ class Executor {
   void check(const Batch& batch) const;
   void check_sequence(const Batch& batch, int sequence) const;
   void check_slots(const Batch& batch, size_t num_slots);
+  void check_adapters(const Batch& batch, size_t count) const;
 
   Program program_;
   std::vector<const PackedMatrix*> matrices_;  // the first of a stack
@@ -189,6 +192,7 @@ class Executor {
   std::vector<nb::object> kept_;
   int num_embeddings_ = std::numeric_limits<int>::max();
   int num_positions_ = std::numeric_limits<int>::max();
+  int num_adapters_ = 0;
   int window_ = 1;  // positions that some layer sees
   std::vector<int64_t> slot_runs_;  // of each slot, the last run that used it
   int64_t num_runs_ = 0;

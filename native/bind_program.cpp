@@ -120,6 +120,8 @@ void bind_program(nb::module_ module) {
       .def("add_select", &Executor::add_select, "label"_a, nb::kw_only(), "input"_a, "out"_a)
       .def("add_linear", &Executor::add_linear, "label"_a, nb::kw_only(), "rows"_a, "input"_a, "out"_a,
            "weights"_a, "norm"_a.none(), "activation"_a, "residual"_a.none(), "softcap"_a, "planes"_a)
+      .def("add_adapt", &Executor::add_adapt, "label"_a, nb::kw_only(), "rows"_a, "input"_a, "base"_a,
+           "out"_a, "adapters"_a)
       .def("add_head_linear", &Executor::add_head_linear, "label"_a, nb::kw_only(), "rows"_a,
            "input"_a, "out"_a, "weight"_a, "heads"_a, "carried"_a, "planes"_a)
       .def("add_experts", &Executor::add_experts, "label"_a, nb::kw_only(), "rows"_a, "input"_a,
@@ -144,7 +146,7 @@ void bind_program(nb::module_ module) {
       .def("add_wkv7", &Executor::add_wkv7, "label"_a, nb::kw_only(), "receptance"_a, "decay"_a,
            "key"_a, "value"_a, "removal"_a, "rate"_a, "out"_a, "head_width"_a, "state"_a)
       .def("run", &Executor::run, nb::kw_only(), "token_ids"_a, "positions"_a, "sequence_starts"_a,
-           "page_tables"_a, "output_rows"_a, "state_slots"_a)
+           "page_tables"_a, "output_rows"_a, "state_slots"_a, "adapters"_a)
       .def("logits", &Executor::logits, nb::rv_policy::reference_internal)
       .def("pages", &Executor::pages, nb::rv_policy::reference_internal)
       .def("states", &Executor::states, nb::rv_policy::reference_internal)

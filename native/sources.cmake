@@ -74,11 +74,11 @@ list(APPEND PYRITE_BINDING_SOURCES native/bind_quantize.cpp)
 # program: thread team and executor of a lowered plan
 list(APPEND PYRITE_SOURCES native/program/attendance.cpp native/program/attention.cpp
      native/program/binding.cpp native/program/elements.cpp native/program/experts.cpp
-     native/program/head_linear.cpp native/program/mixture.cpp native/program/routing.cpp
+     native/program/adapt.cpp native/program/head_linear.cpp native/program/mixture.cpp native/program/routing.cpp
      native/program/linear.cpp native/program/phase_cost.cpp native/program/populate.cpp
      native/program/program.cpp native/program/recurrence.cpp native/program/rope_table.cpp native/program/row_ops.cpp
      native/program/squares.cpp
      native/program/step.cpp native/program/team.cpp)
 list(APPEND PYRITE_BINDING_SOURCES native/bind_executor.cpp native/bind_operations.cpp
-     native/bind_rows.cpp native/bind_mixtures.cpp native/bind_recurrence.cpp
+     native/bind_rows.cpp native/bind_adapt.cpp native/bind_mixtures.cpp native/bind_recurrence.cpp
      native/bind_program.cpp native/bind_squares.cpp)

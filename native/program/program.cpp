@@ -41,6 +41,10 @@ void need_of(const LinearOp& op, const Asked& asked, Need& need) {
   need.prepared_alone = std::max(need.prepared_alone, row_bytes * kPrivateRows);
 }
 
+void need_of(const AdaptOp& op, const Asked&, Need& need) {
+  need.prepared_alone = std::max(need.prepared_alone, adapt_bytes(op));
+}
+
 void need_of(const HeadLinearOp& op, const Asked&, Need& need) {
   need.prepared_alone = std::max(need.prepared_alone, op.row_bytes * kTileRows);
 }

@@ -11,6 +11,7 @@
 
 #include "program/attention.h"
 #include "program/elements.h"
+#include "program/adapt.h"
 #include "program/experts.h"
 #include "program/head_linear.h"
 #include "program/linear.h"
@@ -22,7 +23,7 @@
 namespace pyrite {
 
 using Op = std::variant<EmbedOp, NormOp, RotateOp, ConcatOp, HeadDotOp, SelectOp, ElementOp,
-                        PrepareOp, LinearOp, HeadLinearOp, RouteOp, GroupOp, InnerOp,
+                        PrepareOp, LinearOp, AdaptOp, HeadLinearOp, RouteOp, GroupOp, InnerOp,
                         PrepareInnerOp, OuterOp, StoreOp, AttendOp, JoinOp, ShiftOp, ConvOp,
                         ScanOp, Wkv4Op, Wkv7Op, SquaresOp,
                         ExpertSquaresOp>;

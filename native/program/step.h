@@ -27,6 +27,7 @@ struct Batch {
   int page_table_width = 0;
   const int32_t* output_rows = nullptr;
   const int32_t* state_slots = nullptr;  // (sequences,), if the plan has states
+  const int32_t* adapters = nullptr;     // (sequences,) -1: none; or absent: none for all
 };
 
 // Adjacent rows of one sequence: a tile, whose queries are attended together, or a run, whose keys

@@ -10,8 +10,16 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
-from pyrite.errors import FormatError, ModelError, ParameterError, TensorError, UnsupportedError
+from pyrite.errors import (
+    BackendError,
+    FormatError,
+    ModelError,
+    ParameterError,
+    TensorError,
+    UnsupportedError,
+)
 from pyrite.formats import derived
 from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
 from pyrite.models.adapters import named, read_adapter, read_adapters, with_adapters
@@ -53,10 +61,15 @@ def merged(base: Checkpoint, added: dict) -> Checkpoint:
     return as_model(replace(base, tensors=tensors))
 
 
-def logits(model: Checkpoint, adapters, chunk=None):
+def logits(model: Checkpoint, adapters, backend=None, threads: int = 1):
     """Of the same tokens as sequences with each of these adapters, in one batch."""
-    runner = ReferenceBackend().prepare(
-        build_plan(model), model.tensors, num_pages=8, max_tokens=128
+    runner = (backend or ReferenceBackend()).prepare(
+        build_plan(model),
+        model.tensors,
+        num_pages=8,
+        max_tokens=128,
+        num_threads=threads,
+        precision="default",
     )
     pages = num_pages(len(IDS))
     parts = [
@@ -86,8 +99,45 @@ def test_each_sequence_has_its_own(golden: Path, tmp_path: Path, case: str):
     ):
         expected = logits(model, [-1])[0]
         assert np.abs(row - expected).max() < 3e-5 * expected.std()
+    on_cpu = logits(with_adapters(open_model(path), adapters), [1, -1, 0], CpuBackend())
+    assert np.abs(on_cpu - found).max() < 1e-2 * found.std()
     plain = logits(as_model(base), [-1])[0]
     assert np.abs(found[2] - plain).max() > 0.1 * plain.std()
+
+
+@pytest.mark.parametrize("case", ["llama", "gemma", "phi3"])
+def test_company_changes_no_bit(golden: Path, tmp_path: Path, case: str):
+    """Alone, beside others, by two threads; a sequence without is as without any loaded."""
+    path = golden / "tiny" / case
+    base = open_checkpoint(path)
+    modules = MODULES if case != "phi3" else ("self_attn.qkv_proj", "mlp.gate_up_proj")
+    for name, seed in (("one", 1), ("two", 2)):
+        write_peft(tmp_path / name, base, modules, seed)
+    adapters = read_adapters((str(tmp_path / "one"), str(tmp_path / "two")), path)
+    model = with_adapters(open_model(path), adapters)
+    together = logits(model, [1, -1, 0, 1], CpuBackend(), threads=2)
+    for index, adapter in enumerate([1, -1, 0, 1]):
+        alone = logits(model, [adapter], CpuBackend())[0]
+        np.testing.assert_array_equal(together[index], alone)
+    np.testing.assert_array_equal(together[1], logits(as_model(base), [-1], CpuBackend())[0])
+
+
+@pytest.mark.parametrize("numbers", [[2], [-2], [0, 0]])
+def test_an_adapter_that_is_not_there(golden: Path, tmp_path: Path, numbers):
+    path = golden / "tiny" / "llama"
+    write_peft(tmp_path / "a", open_checkpoint(path), MODULES, 1)
+    model = with_adapters(open_model(path), read_adapters((str(tmp_path / "a"),), path))
+    runner = CpuBackend().prepare(
+        build_plan(model),
+        model.tensors,
+        num_pages=8,
+        max_tokens=128,
+        num_threads=1,
+        precision="default",
+    )
+    batch = make_batch([Part(IDS, range(8), 0, [0])])
+    with pytest.raises(BackendError, match="adapter"):
+        runner.run(replace(batch, adapters=np.array(numbers, np.int32)))
 
 
 def test_what_an_adapter_holds_tells_it_apart(golden: Path, tmp_path: Path):

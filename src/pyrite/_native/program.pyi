@@ -1,4 +1,5 @@
 import enum
+from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -160,6 +161,16 @@ class Program:
         softcap: float,
         planes: int,
     ) -> None: ...
+    def add_adapt(
+        self,
+        label: str,
+        *,
+        rows: Rows,
+        input: Columns,
+        base: Columns,
+        out: Columns,
+        adapters: Sequence[tuple[int, int] | None],
+    ) -> None: ...
     def add_head_linear(
         self,
         label: str,
@@ -281,6 +292,7 @@ class Program:
         page_tables: NDArray[np.int32],
         output_rows: NDArray[np.int32],
         state_slots: NDArray[np.int32],
+        adapters: NDArray[np.int32],
     ) -> None: ...
     def logits(self) -> NDArray[np.float32]: ...
     def pages(self) -> NDArray[np.uint8]: ...

@@ -17,7 +17,7 @@ from pyrite._native import program as native
 from pyrite.backends.addresses import state_offsets
 from pyrite.backends.base import Batch, Progress
 from pyrite.backends.check import check_page, check_slot, check_state
-from pyrite.backends.lowering import Lowering, layer_offsets, matrix_names
+from pyrite.backends.lowering import Lowering, adapter_names, layer_offsets, matrix_names
 from pyrite.backends.packing import PackedMatrix, packed_weights
 from pyrite.errors import BackendError, CapacityError
 from pyrite.formats.checkpoint import Tensor
@@ -69,6 +69,7 @@ class CpuRunner:
                 page_tables=batch.page_tables,
                 output_rows=batch.output_rows,
                 state_slots=batch.state_slots,
+                adapters=batch.adapters,
             )
         except (ValueError, RuntimeError) as error:
             raise BackendError(f"a batch cannot run: {error}") from error
@@ -189,7 +190,10 @@ class CpuBackend:
                     self.progress,
                 )
             self._weights = weights
-        return self._packed
+        adapters = [weights[name] for name in adapter_names(plan)]
+        if not adapters:
+            return self._packed
+        return {**self._packed, **packed_weights(adapters, None, num_threads)}
 
     def _program(
         self,

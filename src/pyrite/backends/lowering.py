@@ -16,6 +16,7 @@ from pyrite.backends.lowering_states import StateLowering
 from pyrite.errors import UnsupportedError
 from pyrite.graph.ops import (
     Activate,
+    Adapt,
     Add,
     Affine,
     Attention,
@@ -57,6 +58,12 @@ def matrix_names(plan: Plan) -> tuple[str, ...]:
         elif isinstance(op, Experts):
             names |= dict.fromkeys(name for name in (op.gate, op.up, op.down) if name is not None)
     return tuple(names)
+
+
+def adapter_names(plan: Plan) -> tuple[str, ...]:
+    """The matrices of adapters, which are packed apart from the model's."""
+    pairs = (op.down + op.up for op in plan.ops if isinstance(op, Adapt))
+    return tuple(dict.fromkeys(name for names in pairs for name in names if name is not None))
 
 
 def layer_offsets(plan: Plan, kv_type: str) -> tuple[int, ...]:
@@ -120,6 +127,20 @@ class Lowering(StateLowering):
             residual=self._optional(op.residual),
             softcap=op.softcap,
             planes=self._planes(op),
+        )
+
+    def adapt(self, label: str, op: Adapt) -> None:
+        pairs = zip(op.down, op.up, strict=True)
+        self.program.add_adapt(
+            label,
+            rows=self._rows(op),
+            input=self._columns(op.input),
+            base=self._columns(op.base),
+            out=self._output(op),
+            adapters=[
+                None if down is None or up is None else (self._matrix(down), self._matrix(up))
+                for down, up in pairs
+            ],
         )
 
     def head_linear(self, label: str, op: HeadLinear) -> None:
@@ -343,6 +364,7 @@ LOWERED: Mapping[type[Op], Callable[..., None]] = {
     EmbedPositions: Lowering.embed_positions,
     Normalize: Lowering.normalize,
     Linear: Lowering.linear,
+    Adapt: Lowering.adapt,
     HeadLinear: Lowering.head_linear,
     Experts: Lowering.experts,
     Rotate: Lowering.rotate,
