@@ -6,6 +6,8 @@ convolution. GGUF files call the last norm `token_embd_norm`.
 
 from __future__ import annotations
 
+from collections.abc import Container
+
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.ops import Routing
 from pyrite.graph.values import View
@@ -13,6 +15,7 @@ from pyrite.models import blocks, hub_config
 from pyrite.models import config as limits
 from pyrite.models.arrange import Tensors
 from pyrite.models.config import Family, ModelConfig
+from pyrite.models.fields import Fields
 from pyrite.models.hub import TOP, Folder, hub
 from pyrite.models.hub_rope import rope
 from pyrite.models.hub_space import one_channel
@@ -87,12 +90,21 @@ def _translate(folder: Folder) -> None:
 
 def _kinds(folder: Folder) -> list[bool]:
     """Of each layer: whether it has attention."""
-    listed = folder.keys.get("full_attn_idxs")
+    chosen = _listed(folder)
     types = hub_config.layer_types(folder, ("full_attention", "conv"))
     if types is not None:
         return [kind == "full_attention" for kind in types]
-    chosen = listed if isinstance(listed, list) else range(folder.num_layers)
     return [index in chosen for index in range(folder.num_layers)]
+
+
+def _listed(folder: Folder) -> Container[int]:
+    """The layers with attention, as older files name them; all where none is named."""
+    key, last = "full_attn_idxs", folder.num_layers - 1
+    found = folder.keys.get(key)
+    if found is None:
+        return range(folder.num_layers)
+    items = folder.keys.sequence(key, len(found) if isinstance(found, list) else 0) or ()
+    return {Fields({key: item}).integer(key, 0, last) for item in items}
 
 
 def _feed_forward(folder: Folder) -> int:
