@@ -134,7 +134,10 @@ def test_hidden_states_of_llama(golden: Path, row: Row):
         assert_close(logits, hidden, row.tolerance)
 
 
-CHUNKED = ("llama", "qwen2_tied_swa", "gemma2", "gemma3_text", *RECURRENT)
+CHUNKED = (
+    *("llama", "qwen2_tied_swa", "gemma2", "gemma3_text", "phi3", "gpt_oss", "deepseek_v3", "gpt2"),
+    *RECURRENT,
+)
 
 
 @pytest.mark.parametrize("case", CHUNKED)

@@ -15,6 +15,20 @@ from pyrite.models.registry import build_plan, open_model
 from steps import Part, make_batch, num_pages, sequence_logits
 
 GOLDEN = ("llama_q4_0", "qwen2_q4_k_m")
+FAMILIES = (
+    "phi3",
+    "olmo3",
+    "olmoe",
+    "granitemoeshared",
+    "gpt_oss",
+    "deepseek_v2_groups",
+    "deepseek_v3",
+    "cohere_qk_norm",
+    "cohere2",
+    "stablelm_parallel",
+    "gpt2",
+)
+VOCABULARY = 96  # of the smallest of them
 TOKENS = 96
 BATCH = 8
 CHUNKS = (1, 7, 32, None)
@@ -27,8 +41,10 @@ def packed_cache(tmp_path_factory) -> Path:
     return tmp_path_factory.mktemp("cache")
 
 
-@pytest.fixture(params=[*GOLDEN, "smollm2", "gemma3"])
+@pytest.fixture(params=[*GOLDEN, *FAMILIES, "smollm2", "gemma3"])
 def path(request, golden: Path) -> Path:
+    if request.param in FAMILIES:
+        return golden / "tiny" / request.param
     if request.param in GOLDEN:
         return golden / "gguf_models" / f"{request.param}.gguf"
     return request.getfixturevalue(f"{request.param}_path")
@@ -64,7 +80,7 @@ def prepare(
 
 def prompts(count: int):
     random = np.random.default_rng(7)
-    return [random.integers(3, 380, TOKENS - 5 * index) for index in range(count)]
+    return [random.integers(3, VOCABULARY, TOKENS - 5 * index) for index in range(count)]
 
 
 def check_chunks_and_threads(path, cache, ids, wanted, chunks, **options) -> None:
