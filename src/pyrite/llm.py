@@ -57,6 +57,7 @@ def load(
     kv_type: str = "f16",
     numa: str = "spread",
     quant: str | None = None,
+    lora: Sequence[str] = (),
     kv_store_bytes: int | None = None,
     max_batch_tokens: int = 512,
     speculation: str | Path = "ngram",
@@ -81,6 +82,8 @@ def load(
     of several memory nodes "spread" keeps each thread to one and lays weights on all; or "off".
     `quant`: a recipe (`q4_k_m`, `q8_0`, ...; see `pyrite quantize`) that floating weights are
     quantized by at the first load, into a file in the cache which the next ones find.
+    `lora`: adapters beside the model, "NAME=PATH" or "PATH" each: folders that PEFT wrote, or GGUF
+    files. `Model.adapter` picks one.
     `speculation`: how next tokens are guessed, to be verified several in one step: "ngram" from
     what followed the same tokens before, or by a draft model of the same vocabulary, given by its
     path or name; "off" guesses nothing. Answers are the same, guessed or not.
@@ -104,6 +107,7 @@ def load(
         kv_type=kv_type,
         numa=numa,
         quant=quant,
+        lora=tuple(lora),
         kv_store_bytes=kv_store_bytes,
         max_batch_tokens=max_batch_tokens,
         speculation=str(speculation),
@@ -116,6 +120,9 @@ def load(
 class Model:
     """A loaded model. Made by `load`; close it, or use it in a `with` statement.
 
+    `adapter` is the name of an adapter that was loaded (`lora`): requests from now on are made with
+    it, and with none when it is empty.
+
     Every method that samples takes the fields of `SamplingParams` as keywords, or a whole
     `params`, which the keywords then override. Without `params` they override
     `sampling_defaults`, what the model's maker recommends. A prompt is text or token ids. Control
@@ -127,6 +134,7 @@ class Model:
         self.tokenizer = loaded.tokenizer
         self.template = make_template(loaded.checkpoint, loaded.tokenizer)
         self.sampling_defaults = sampling_defaults(loaded.checkpoint, loaded.settings)
+        self.adapter = ""
         self._driver = Driver(loaded.engine)
         self._embedding = threading.Lock()  # one call of `embed` at a time
         self._numbers = itertools.count()  # of requests
@@ -357,7 +365,8 @@ class Model:
         """The request that every method above makes. Answers to one prompt with one seed differ
         by their `choice`."""
         request_id = str(next(self._numbers))
-        return Stream(self._driver, Request(request_id, tuple(ids), params, choice=choice))
+        request = Request(request_id, tuple(ids), params, choice=choice, adapter=self.adapter)
+        return Stream(self._driver, request)
 
     def close(self) -> None:
         """Ends every request; from then on every use is an error."""

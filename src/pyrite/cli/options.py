@@ -26,6 +26,7 @@ LOADING = (
     *("threads", "context", "precision", "kv_type", "numa", "speculation", "backend"),
     "quant",
     "generation_config",
+    "lora",
 )
 PATIENCE_SECONDS = 1.0  # in which a person does not ask what goes on
 
@@ -130,6 +131,14 @@ def add_loading(parser: argparse.ArgumentParser) -> None:
         help="sample as the model's maker recommends where nothing else is asked for, or do not",
     )
     group.add_argument(
+        "--lora",
+        action="append",
+        default=[],
+        metavar="[NAME=]PATH",
+        help="an adapter (LoRA) beside the model, a folder that PEFT wrote or a GGUF file; may be "
+        "given several times",
+    )
+    group.add_argument(
         "--backend", default="cpu", metavar="{cpu,reference}", help="what runs the model"
     )
 
@@ -186,15 +195,18 @@ def parsed(name: str, text: str) -> Any:
 
 def loading_of(options: argparse.Namespace) -> dict[str, Any]:
     """What `add_loading` added, as settings of a load."""
-    return {name: getattr(options, name) for name in LOADING}
+    found = {name: getattr(options, name) for name in LOADING}
+    return {**found, "lora": tuple(found["lora"])}
 
 
 def load_model(options: argparse.Namespace, path: Any, **more: Any) -> Model:
-    """`more`: settings that no option of the verb names."""
+    """`more`: settings that no option of the verb names. It answers with its first adapter."""
     from pyrite.llm import load
 
     with packing(options.model) as progress:
-        return load(path, **loading_of(options), progress=progress, **more)
+        model = load(path, **loading_of(options), progress=progress, **more)
+    model.adapter = next(iter(model.loaded.engine.adapters), "")
+    return model
 
 
 def packing(model: str) -> Progress:

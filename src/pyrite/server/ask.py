@@ -6,7 +6,7 @@ A dialect turns JSON into an `Ask`, and events into JSON. Plain values; knows no
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from pyrite.request import PositionLogprobs, PrefixMiss, Timings, Usage
@@ -47,6 +47,7 @@ class ChatAsk:
     priority: int = 0
     cache_salt: str = ""
     explain_cache: bool = False
+    adapter: str = ""  # of the model, by name
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +62,15 @@ class TextAsk:
     priority: int = 0
     cache_salt: str = ""
     explain_cache: bool = False
+    adapter: str = ""  # of the model, by name
 
 
 Ask = ChatAsk | TextAsk
+
+
+def adapted(asks: Sequence[Any], adapter: str) -> list[Any]:
+    """The same for an adapter of the model."""
+    return [replace(ask, adapter=adapter) for ask in asks] if adapter else list(asks)
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ import uvicorn
 import uvloop
 
 from pyrite.errors import PyriteError
+from pyrite.models.adapters import named
 from pyrite.models.registry import open_model
 from pyrite.server.app import build_app
 from pyrite.server.errors import HttpError
@@ -70,7 +71,7 @@ def serve(
     Raises PyriteError when the model cannot be loaded.
     """
     checkpoint = open_model(link.model)
-    card = Card(name, settings.aliases)
+    card = Card(name, settings.aliases, tuple(named(one)[0] for one in link.settings.lora))
     service = Service(link, prompts_of(checkpoint, link.settings), card, settings.limits)
     config = uvicorn.Config(
         build_app(service, settings),

@@ -28,24 +28,34 @@ from pyrite.text.answer import CallStart, Content, Piece
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """The model as clients see it. `aliases` are other names it answers to; `*` is any name."""
+    """The model as clients see it. `aliases` are other names it answers to; `*` is any name.
+
+    `adapters`: names that pick one of these, each a model of its own in lists.
+    """
 
     name: str
     aliases: tuple[str, ...] = ()
+    adapters: tuple[str, ...] = ()
     created: int = field(default_factory=lambda: int(time.time()))
 
     @property
     def names(self) -> tuple[str, ...]:
         """What lists of models show."""
-        return (self.name, *(alias for alias in self.aliases if alias != "*"))
+        return (self.name, *(alias for alias in self.aliases if alias != "*"), *self.adapters)
 
     def answers_to(self, name: str | None) -> bool:
-        return name is None or name == self.name or name in self.aliases or "*" in self.aliases
+        known = (self.name, *self.aliases, *self.adapters)
+        return name is None or name in known or "*" in self.aliases
+
+    def adapter_of(self, name: str | None) -> str:
+        """The adapter that a model's name picks; empty for the model itself."""
+        is_own = name is None or name == self.name or name in self.aliases
+        return "" if is_own or name not in self.adapters else name
 
     def check(self, name: str | None) -> None:
         """Raises HttpError 404 for the name of another model."""
         if not self.answers_to(name):
-            known = ", ".join((self.name, *self.aliases))
+            known = ", ".join((self.name, *self.aliases, *self.adapters))
             raise HttpError(
                 404,
                 "model_not_found",
@@ -263,6 +273,7 @@ class Service:
             tenant=tenant,
             cache_namespace=self._namespace(ask, tenant),
             explain_cache=ask.explain_cache,
+            adapter=ask.adapter,
         )
 
     def _namespace(self, ask: Ask, tenant: str) -> str:

@@ -59,7 +59,7 @@ class MessageReply(OneReply[MessagesRequest, ChatAsk]):
             "id": self.message_id,
             "type": "message",
             "role": "assistant",
-            "model": self.service.card.name,
+            "model": self.asks[0].adapter or self.service.card.name,
             "content": content,
             "stop_reason": None,
             "stop_sequence": None,

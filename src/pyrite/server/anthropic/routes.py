@@ -15,6 +15,7 @@ from pyrite.server.anthropic.errors import envelope, named
 from pyrite.server.anthropic.models import models_of
 from pyrite.server.anthropic.reply import MessageReply
 from pyrite.server.anthropic.types import COUNT, MESSAGES, CountRequest, MessagesRequest
+from pyrite.server.ask import adapted
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.endpoints import JsonReply
 from pyrite.server.fields import header_of
@@ -63,7 +64,9 @@ async def messages(service: Service, body: bytes, tenant: str, request_id: str) 
     headers = header_of(MESSAGES.check(raw))
     request = converted(raw, MessagesRequest)
     service.card.check(request.model)
-    asks = [ask_of(request, service.prompts.sampling)]
+    asks = adapted(
+        [ask_of(request, service.prompts.sampling)], service.card.adapter_of(request.model)
+    )
     return MessageReply(service, request, asks, tenant, headers, request_id=request_id)
 
 

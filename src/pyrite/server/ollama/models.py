@@ -158,7 +158,7 @@ def main_type(checkpoint: Checkpoint) -> str:
 
 def remove(service: Service, name: str) -> None:
     """Raises ModelNotFoundError; ParameterError for the model that is served."""
-    if name in (service.card.name, *service.card.aliases):
+    if name in service.card.names:
         raise ParameterError("model", name, "another one than is being served")
     hub.remove(name)
 

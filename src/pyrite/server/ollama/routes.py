@@ -12,6 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from pyrite import __version__
 from pyrite.errors import PyriteError
+from pyrite.server.ask import adapted
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.endpoints import JsonReply, encoded, endpoint, json_response
 from pyrite.server.errors import HttpError, status_of
@@ -106,6 +107,10 @@ def check_model(service: Service, name: str) -> None:
     service.card.check(name.removesuffix(LATEST))
 
 
+def adapter_of(service: Service, name: str) -> str:
+    return service.card.adapter_of(name.removesuffix(LATEST))
+
+
 async def chat(
     service: Service, body: bytes, tenant: str, answer_id: str
 ) -> AnswerReply | JsonReply:
@@ -117,7 +122,7 @@ async def chat(
     return AnswerReply(
         service,
         request,
-        [chat_ask(request, service.prompts.sampling)],
+        adapted([chat_ask(request, service.prompts.sampling)], adapter_of(service, request.model)),
         tenant,
         headers,
         shape=as_message,
@@ -137,7 +142,8 @@ async def generate(
         has_template=service.prompts.template is not None,
         defaults=service.prompts.sampling,
     )
-    return AnswerReply(service, request, [ask], tenant, headers, shape=as_response)
+    asks = adapted([ask], adapter_of(service, request.model))
+    return AnswerReply(service, request, asks, tenant, headers, shape=as_response)
 
 
 async def embed(service: Service, body: bytes, tenant: str, answer_id: str) -> JsonReply:

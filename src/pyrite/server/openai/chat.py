@@ -10,7 +10,7 @@ import msgspec
 from pyrite.errors import ParameterError
 from pyrite.request import PositionLogprobs, PrefixMiss, Usage
 from pyrite.sampling.params import SamplingParams
-from pyrite.server.ask import NEUTRAL, ChatAsk, Ended, Event, Part, Started
+from pyrite.server.ask import NEUTRAL, ChatAsk, Ended, Event, Part, Started, adapted
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.fields import Fields, Refused, header_of
 from pyrite.server.limits import DEFAULT_LIMITS, Limits
@@ -330,5 +330,8 @@ async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -
     headers = header_of(FIELDS.check(raw))
     request = converted(raw, ChatRequest)
     service.card.check(request.model)
-    asks = [ask_of(request, service.limits, service.prompts.sampling)]
+    asks = adapted(
+        [ask_of(request, service.limits, service.prompts.sampling)],
+        service.card.adapter_of(request.model),
+    )
     return ChatReply(service, request, asks, tenant, headers, answer_id=answer_id)

@@ -10,7 +10,7 @@ import msgspec
 from pyrite.errors import ParameterError
 from pyrite.request import PositionLogprobs, TokenLogprob
 from pyrite.sampling.params import SamplingParams
-from pyrite.server.ask import NEUTRAL, Ended, Event, Part, Started, TextAsk
+from pyrite.server.ask import NEUTRAL, Ended, Event, Part, Started, TextAsk, adapted
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.fields import Fields, Refused, header_of
 from pyrite.server.limits import DEFAULT_LIMITS, Limits
@@ -319,5 +319,8 @@ async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -
     headers = header_of(FIELDS.check(raw))
     request = converted(raw, CompletionRequest)
     service.card.check(request.model)
-    asks = asks_of(request, service.limits, service.prompts.sampling)
+    asks = adapted(
+        asks_of(request, service.limits, service.prompts.sampling),
+        service.card.adapter_of(request.model),
+    )
     return CompletionReply(service, request, asks, tenant, headers, answer_id=answer_id)

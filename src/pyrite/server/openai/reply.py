@@ -29,7 +29,7 @@ class OpenAIReply(AskReply[Asked, Prompt]):
             "id": self.answer_id,
             "object": kind,
             "created": self.created,
-            "model": self.service.card.name,
+            "model": self.asks[0].adapter or self.service.card.name,
             "choices": choices,
         }
 

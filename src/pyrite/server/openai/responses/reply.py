@@ -101,7 +101,7 @@ class ResponseReply(OneReply[ResponsesRequest, ChatAsk]):
             "max_output_tokens": asked.max_output_tokens,
             "max_tool_calls": None,
             "metadata": asked.metadata,
-            "model": self.service.card.name,
+            "model": self.asks[0].adapter or self.service.card.name,
             "output": list(self.items.output),
             "parallel_tool_calls": asked.parallel_tool_calls,
             "previous_response_id": None,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from starlette.routing import BaseRoute, Route
 
+from pyrite.server.ask import adapted
 from pyrite.server.decoding import converted, json_object
 from pyrite.server.endpoints import JsonReply, endpoint
 from pyrite.server.fields import header_of
@@ -30,7 +31,9 @@ async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -
     request = converted(raw, ResponsesRequest)
     service.card.check(request.model)
     headers = header_of((*ignored, *ignored_includes(request.include)))
-    asks = [ask_of(request, service.prompts.sampling)]
+    asks = adapted(
+        [ask_of(request, service.prompts.sampling)], service.card.adapter_of(request.model)
+    )
     return ResponseReply(service, request, asks, tenant, headers, raw=raw, answer_id=answer_id)
 
 
