@@ -9,6 +9,8 @@ Source: the published code of GPT-OSS, the GGUF specification.
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,31 +20,54 @@ from pyrite.quant.formats import FORMATS
 
 Bytes = NDArray[np.uint8]
 
-HALF = 16  # columns in the low, and in the high halves of a block's bytes
+HALF = 16  # bytes of a block's codes: columns in their low, and in their high halves
+LOW = np.uint64(0x0F0F0F0F0F0F0F0F)
+FOUR = np.uint64(4)
 
 
-def repacked(blocks: Tensor, scales: Tensor) -> Tensor:
-    """(..., rows, columns) of type MXFP4 from (..., rows, columns / 32, 16) and (..., rows,
-    columns / 32) of bytes. Raises TensorError where they do not fit."""
-    is_fit = len(blocks.shape) > 2 and blocks.shape == (*scales.shape, HALF)
-    if not is_fit or (blocks.type, scales.type) != ("U8", "U8"):
+def flat(blocks: Tensor) -> Tensor:
+    """(..., rows, columns / 2) of a folder's (..., rows, columns / 32, 16) bytes."""
+    if len(blocks.shape) < 3 or blocks.shape[-1] != HALF or blocks.type != "U8":
         raise TensorError(
-            f"{blocks.name} is {blocks.type} {blocks.shape} and {scales.name} {scales.type}"
-            f" {scales.shape}: must be U8 (..., blocks, {HALF}) and U8 (..., blocks)"
+            f"{blocks.name} is {blocks.type} {blocks.shape}: must be U8 (..., rows, blocks, {HALF})"
         )
+    *stack, num_blocks, _ = blocks.shape
+    return replace(blocks, shape=(*stack, num_blocks * HALF))
+
+
+def repacked(codes: Tensor, scales: Tensor) -> Tensor:
+    """(..., rows, columns) of type MXFP4 from `flat` blocks, and scales (..., rows, columns / 32).
+
+    Raises TensorError where they do not fit.
+    """
     *stack, num_blocks = scales.shape
-    shape = (*stack, 2 * HALF * num_blocks)
+    if scales.type != "U8" or codes.shape != (*stack, num_blocks * HALF):
+        raise TensorError(
+            f"{scales.name} is {scales.type} {scales.shape}: must be U8, one for each {HALF} of"
+            f" {codes.name} {codes.shape}"
+        )
 
     def make(first: int, count: int) -> Bytes:
-        codes = blocks.read(first * num_blocks, count * num_blocks).reshape(-1, HALF)
+        packed = _in_halves(codes.read(first, count).reshape(-1, HALF))
         exponents = scales.read(first, count).reshape(-1, 1)
-        return np.concatenate([exponents, _in_halves(codes)], axis=1).reshape(-1)
+        return np.concatenate([exponents, packed], axis=1).reshape(-1)
 
-    return Tensor(blocks.name, FORMATS["MXFP4"].name, shape, blocks.data, make, "repacked")
+    shape = (*stack, 2 * HALF * num_blocks)
+    recipe = f"{codes.recipe} repacked"
+    return Tensor(codes.name, FORMATS["MXFP4"].name, shape, codes.data, make, recipe)
 
 
 def _in_halves(codes: Bytes) -> Bytes:
-    """Byte i of the result has column i low and column i + 16 high. (blocks, 16)"""
-    columns = np.stack([codes & 0xF, codes >> 4], axis=2).reshape(-1, 2 * HALF)
-    packed: Bytes = columns[:, :HALF] | (columns[:, HALF:] << 4)
-    return packed
+    """Byte i of the result has column i low and column i + 16 high. (blocks, 16)
+
+    Eight bytes at a time: a word of a block's first half and one of its second make a word of even
+    columns and one of odd ones.
+    """
+    words = np.ascontiguousarray(codes).view(np.uint64)
+    first, second = words[:, 0], words[:, 1]
+    even = (first & LOW) | ((second & LOW) << FOUR)
+    odd = ((first >> FOUR) & LOW) | (second & ~LOW)
+    packed = np.empty((len(codes), HALF // 2, 2), np.uint8)
+    packed[:, :, 0] = even.view(np.uint8).reshape(-1, HALF // 2)
+    packed[:, :, 1] = odd.view(np.uint8).reshape(-1, HALF // 2)
+    return packed.reshape(-1, HALF)

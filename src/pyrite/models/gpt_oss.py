@@ -11,12 +11,13 @@ from __future__ import annotations
 from pyrite.errors import TensorError, UnsupportedError
 from pyrite.formats import derived
 from pyrite.formats.checkpoint import Tensor
-from pyrite.formats.mxfp4 import repacked
+from pyrite.formats.mxfp4 import flat, repacked
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.ops import Routing
 from pyrite.graph.values import SWIGLU_LIMIT, SWIGLU_SLOPE, View
 from pyrite.models import blocks, hub_config
 from pyrite.models import config as limits
+from pyrite.models.arrange import Tensors
 from pyrite.models.config import Family, ModelConfig
 from pyrite.models.hub import ATTENTION, Folder, hub
 
@@ -61,35 +62,42 @@ def translate(folder: Folder) -> None:
 
 def _translate_experts(folder: Folder, layer: str) -> None:
     tensors = folder.tensors
-    for part in ("both", "down"):
-        if (blocks_name := f"{layer}{part}.blocks") in tensors:
-            packed = repacked(tensors.take(blocks_name), tensors.take(f"{layer}{part}.scales"))
-            tensors.put(f"{layer}{part}.weight", packed)
-        else:
+    for part, names in (("both", ("gate", "up")), ("down", ("down",))):
+        codes = _taken(tensors, f"{layer}{part}.blocks")
+        if codes is None:
             tensors.change(f"{layer}{part}.weight", derived.transposed)
-    tensors.rename(layer + "down.weight", layer + "ffn_down_exps.weight")
-    _in_turn(folder, layer, "weight")
-    _in_turn(folder, layer, "bias")
+            _in_turn(tensors, layer, part, names, "weight")
+            continue
+        codes, scales = flat(codes), tensors.take(f"{layer}{part}.scales")
+        for index, name in enumerate(names):
+            pair = (_every(one, index, len(names)) for one in (codes, scales))
+            tensors.put(f"{layer}ffn_{name}_exps.weight", repacked(*pair))
+    _in_turn(tensors, layer, "both", ("gate", "up"), "bias")
 
 
-def _in_turn(folder: Folder, layer: str, kind: str) -> None:
-    """Outputs of gate and up: even ones and odd ones."""
-    both = folder.tensors.get(f"{layer}both.{kind}")
-    if both is None:
+def _in_turn(tensors: Tensors, layer: str, part: str, names: tuple[str, ...], kind: str) -> None:
+    """One tensor for each name, whose outputs lie in turn."""
+    whole = _taken(tensors, f"{layer}{part}.{kind}")
+    if whole is None:
         return
-    folder.tensors.take(both.name)
-    outputs = both.shape[1] if len(both.shape) > 1 else 1
-    if outputs % 2 or len(both.shape) != (3 if kind == "weight" else 2):
-        raise TensorError(f"{both.name} is {both.shape}: must hold as many of gate as of up")
-    for first, part in enumerate(("gate", "up")):
-        half = _every_other(both, first, outputs // 2)
-        folder.tensors.put(f"{layer}ffn_{part}_exps.{kind}", half)
+    for index, name in enumerate(names):
+        tensors.put(f"{layer}ffn_{name}_exps.{kind}", _every(whole, index, len(names)))
 
 
-def _every_other(both: Tensor, first: int, count: int) -> Tensor:
-    if len(both.shape) == 2:
-        return derived.every_column(both, first, step=2)
-    return derived.rows_of_each(both, both.name, first, count, step=2)
+def _taken(tensors: Tensors, name: str) -> Tensor | None:
+    return tensors.take(name) if name in tensors else None
+
+
+def _every(tensor: Tensor, first: int, step: int) -> Tensor:
+    """Outputs `first`, `first + step`, ... of each expert. (experts, outputs[, inputs])"""
+    outputs = tensor.shape[1] if len(tensor.shape) in (2, 3) else 1
+    if outputs % step:
+        raise TensorError(f"{tensor.name} is {tensor.shape}: must hold as many of gate as of up")
+    if step == 1:
+        return tensor
+    if len(tensor.shape) == 2:
+        return derived.every_column(tensor, first, step)
+    return derived.rows_of_each(tensor, tensor.name, first, outputs // step, step)
 
 
 _LAYER = {
