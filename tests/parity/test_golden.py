@@ -29,6 +29,9 @@ RECURRENT = (
     "falcon_h1",
     "rwkv4",
     "rwkv7",
+    "falcon_mamba",
+    "falcon_h1_tied",
+    "mamba2_limits",
 )
 TINY = (
     "llama",

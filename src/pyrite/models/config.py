@@ -83,6 +83,7 @@ class StateSpaceConfig:
     groups: int
     has_norm: bool  # after the gate, by groups: Falcon-H1 may lack it
     step_limits: tuple[float, float] = (0.0, math.inf)
+    part_eps: float = 0.0  # of norms without weights of what decides the scan; 0: there are none
 
 
 @dataclass(frozen=True, slots=True)

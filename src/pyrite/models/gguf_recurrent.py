@@ -1,6 +1,6 @@
 """Sizes of recurrent layers from GGUF metadata: of state spaces and of RWKV.
 
-`ssm.time_step_limit` is a key of ours: GGUF has none for it.
+`ssm.time_step_limit` and `ssm.norm_epsilon` are keys of ours: GGUF has none for them.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pyrite.models.config import StateSpaceConfig, WkvConfig
 from pyrite.models.fields import Fields, shorten
 
 HEAD_NORM_EPS = 64e-5  # RWKV's
+PART_EPS = "ssm.norm_epsilon"
 STEP_LIMITS = "ssm.time_step_limit"
 
 
@@ -29,7 +30,16 @@ def read_space(keys: Fields, checkpoint: Checkpoint) -> StateSpaceConfig | None:
         groups=keys.integer("ssm.group_count", 0, limits.MAX_HEADS, 0) or 1,
         has_norm=any(name.endswith(".ssm_norm.weight") for name in checkpoint.tensors),
         step_limits=step_limits(keys, STEP_LIMITS),
+        part_eps=_part_eps(keys),
     )
+
+
+def _part_eps(keys: Fields) -> float:
+    """Falcon-Mamba's, where the file does not say, is that of the layers' norms."""
+    has_norms = keys.boolean("ssm.dt_b_c_rms", False)
+    default = keys.number("attention.layer_norm_rms_epsilon", 0.0, 1.0, 1e-5)
+    eps = keys.number(PART_EPS, 1e-12, 1.0, default)
+    return eps if has_norms else 0.0
 
 
 def read_wkv(keys: Fields, width: int) -> WkvConfig | None:

@@ -60,10 +60,11 @@ MAMBA2 = Family(name="mamba2", layer=layer, has_attention=False, turns=False, ar
 
 
 def translate(folder: Folder) -> None:
+    """Published code reads neither `norm_before_gate` (the gate always comes first) nor
+    `time_step_rank`."""
     mamba.translate_stream(folder, tied=False)
     hub_space.by_heads(folder)
-    hub_config.require(folder, "rms_norm")
-    hub_config.ignore(folder, "time_step_rank")
+    hub_config.ignore(folder, "norm_before_gate", "time_step_rank")
 
 
 _ALIASES = {

@@ -75,6 +75,7 @@ MODEL_TYPES = {
     "deepseek_v2": "deepseek",
     "deepseek_v3": "deepseek",
     "falcon_h1": "falcon_h1",
+    "falcon_mamba": "mamba",
     "gemma": "gemma",
     "gemma2": "gemma",
     "gemma3": "gemma",
