@@ -48,6 +48,7 @@ def translate(folder: Folder) -> None:
     hub_config.decoder(folder)
     hub_space.by_heads(folder)
     hub_config.require(folder, "mamba_use_mlp")
+    hub_config.ignore(folder, "mlp_expansion_factor")  # the width itself is stated
     _check_norm(folder)
     _fold(folder)
 

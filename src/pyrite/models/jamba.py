@@ -44,6 +44,7 @@ def translate(folder: Folder) -> None:
     hub_config.require_activation(folder, "silu")
     hub_config.head(folder)
     hub_space.selective(folder)
+    hub_config.require(folder, "mamba_inner_layernorms")
     keys, layers = folder.keys, range(folder.num_layers)
     period = keys.integer("attn_layer_period", 1, limits.MAX_LAYERS, 8)
     offset = keys.integer("attn_layer_offset", 0, period - 1, min(4, period - 1))
@@ -52,9 +53,16 @@ def translate(folder: Folder) -> None:
     folder.put("attention.head_count_kv", by_layer)
     if keys.integer("num_experts", 1, limits.MAX_EXPERTS, 16) > 1:
         hub_config.experts(folder, width=None, normalized=None)
-    # Which layers have experts GGUF shows by their tensors.
-    hub_config.ignore(folder, "num_experts_per_tok", "expert_layer_period", "expert_layer_offset")
+    hub_config.ignore(folder, *_IGNORED)
 
+
+# Which layers have experts GGUF shows by their tensors; the last is about a library's output.
+_IGNORED = (
+    "num_experts_per_tok",
+    "expert_layer_period",
+    "expert_layer_offset",
+    "calc_logits_for_entire_prompt",
+)
 
 _LAYER = {
     **ATTENTION,

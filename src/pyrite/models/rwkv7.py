@@ -196,7 +196,9 @@ _IGNORED = (  # how flash-linear-attention's kernels work; sizes that follow fro
     "attn_mode",
     "fuse_norm",
     "fuse_cross_entropy",
+    "fuse_linear_cross_entropy",
     "hidden_ratio",
+    "use_l2warp",
     "value_dim",
 )
 
