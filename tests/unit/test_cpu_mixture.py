@@ -12,13 +12,14 @@ from plans import VOCABULARY, Model, float_tensor, make_model
 from pyrite._native import program as native
 from pyrite._native.kernels import isa_names, packed_panel_bytes
 from pyrite.backends.reference import ReferenceBackend
-from pyrite.formats.checkpoint import Tensor, open_checkpoint
+from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.fuse import PASSES
 from pyrite.graph.ops import Routing
 from pyrite.graph.values import View
 from pyrite.quant.formats import EXECUTED
 from runners import assert_as_reference, prepare, token_ids
 from steps import Part, make_batch, sequence_logits
+from stored_types import stored_tensors
 
 # Float32 sums of up to 300 terms near one, in another order; twice, for a mixture.
 CLOSE = {"rtol": 5e-5, "atol": 5e-5}
@@ -214,7 +215,10 @@ def test_scores_of_any_kind(routing: Routing, scores):
 
 @pytest.fixture(scope="module")
 def stored(golden: Path) -> dict[str, Tensor]:
-    return dict(open_checkpoint(golden / "gguf" / "quant_types.gguf").tensors)
+    return {
+        name: Tensor(name, kind, shape, data)
+        for name, (data, kind, shape) in stored_tensors(golden).items()
+    }
 
 
 def stack_of(tensor: Tensor, name: str, shape: tuple[int, int, int], step: int) -> Tensor:
