@@ -76,6 +76,7 @@ void Executor::add_experts(const std::string& label, Rows rows, Columns in, Colu
   program_.add(InnerOp{op}, label);
   program_.add(PrepareInnerOp{op}, label + " prepare");
   program_.add(OuterOp{op}, label + " down");
+  program_.add(SumOp{op}, label + " sum");
 }
 
 }  // namespace pyrite

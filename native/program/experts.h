@@ -1,12 +1,12 @@
 #pragma once
 // A mixture of experts. `RouteOp` chooses the experts of each row and prepares it; `GroupOp` puts rows
 // together by their experts; `InnerOp` multiplies the rows of each expert by its gate and up matrices;
-// `PrepareInnerOp` prepares what that gave; `OuterOp` multiplies it by the down matrices, and sums. Only
-// the matrices of experts that some row goes to are read, each once a step.
+// `PrepareInnerOp` prepares what that gave; `OuterOp` multiplies it by the down matrices; where it does
+// not sum by the way, `SumOp` does. Only the matrices of experts that some row goes to are read, each
+// once a step. A row's sum goes over its experts in ascending order, whatever its company.
 //
-// How many chunks a phase has is known before anybody has been routed: those of `InnerOp` share out
-// whatever work there is, and those of `OuterOp` are of some columns of the result, for which they go
-// over all experts in ascending order. So a row's sum has one order, and no row is written by two.
+// How many chunks a phase has must be known before anybody has been routed: they share out whatever
+// work there turns out to be.
 
 #include "program/matrix_stack.h"
 #include "program/mixture.h"
@@ -59,6 +59,10 @@ struct OuterOp {
   ExpertsOp experts;
 };
 
+struct SumOp {
+  ExpertsOp experts;
+};
+
 // What the mixture has to hold.
 MixtureSizes mixture_sizes(const ExpertsOp& op, int max_tokens);
 
@@ -67,10 +71,12 @@ int count_chunks(const GroupOp& op, const Step& step);
 int count_chunks(const InnerOp& op, const Step& step);
 int count_chunks(const PrepareInnerOp& op, const Step& step);
 int count_chunks(const OuterOp& op, const Step& step);
+int count_chunks(const SumOp& op, const Step& step);
 void run_chunk(const RouteOp& op, const Step& step, Member& member, int chunk);
 void run_chunk(const GroupOp& op, const Step& step, Member& member, int chunk);
 void run_chunk(const InnerOp& op, const Step& step, Member& member, int chunk);
 void run_chunk(const PrepareInnerOp& op, const Step& step, Member& member, int chunk);
 void run_chunk(const OuterOp& op, const Step& step, Member& member, int chunk);
+void run_chunk(const SumOp& op, const Step& step, Member& member, int chunk);
 
 }  // namespace pyrite

@@ -16,11 +16,14 @@ struct MixtureSizes {
   size_t pairs = 0;
   size_t experts = 0;
   size_t inner = 0;  // floats, of all pairs
+  size_t given = 0;  // floats, of the pairs of few rows
 };
 
 struct Mixture {
   std::vector<int32_t> chosen;  // (rows, num_used) experts, ascending
   std::vector<float> weights;   // (rows, num_used)
+
+  std::vector<int32_t> pairs;   // (rows, num_used) which pair each became
 
   std::vector<int32_t> pair_rows;    // (pairs,)
   std::vector<float> pair_weights;   // (pairs,)
@@ -29,6 +32,7 @@ struct Mixture {
   std::vector<int32_t> first_units;  // (hit + 1,): units are the panels of an expert, by its tiles
   int num_hit = 0;
   Region inner;  // (pairs, feed_forward) what comes between an expert's products
+  Region given;  // (pairs, width) what experts give, weighed, where it is not summed by the way
 
   void reserve(const MixtureSizes& sizes);
   // From `chosen` and `weights` to the rest. `panels`: of the first product of an expert.

@@ -59,6 +59,7 @@ void need_of(const RouteOp& op, const Asked& asked, Need& need) {
   need.mixture.pairs = std::max(need.mixture.pairs, sizes.pairs);
   need.mixture.experts = std::max(need.mixture.experts, sizes.experts);
   need.mixture.inner = std::max(need.mixture.inner, sizes.inner);
+  need.mixture.given = std::max(need.mixture.given, sizes.given);
 }
 
 void need_of(const NormOp& op, const Asked&, Need& need) {

@@ -24,9 +24,8 @@ namespace pyrite {
 
 using Op = std::variant<EmbedOp, NormOp, RotateOp, ConcatOp, HeadDotOp, SelectOp, ElementOp,
                         PrepareOp, LinearOp, AdaptOp, HeadLinearOp, RouteOp, GroupOp, InnerOp,
-                        PrepareInnerOp, OuterOp, StoreOp, AttendOp, JoinOp, ShiftOp, ConvOp,
-                        ScanOp, Wkv4Op, Wkv7Op, SquaresOp,
-                        ExpertSquaresOp>;
+                        PrepareInnerOp, OuterOp, SumOp, StoreOp, AttendOp, JoinOp, ShiftOp, ConvOp,
+                        ScanOp, Wkv4Op, Wkv7Op, SquaresOp, ExpertSquaresOp>;
 
 struct Sizes {
   int num_threads;

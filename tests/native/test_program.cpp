@@ -88,6 +88,7 @@ void add_experts(Program& program, Weights& weights, Slice in, Slice scores, Sli
   program.add(InnerOp{op}, "inner");
   program.add(PrepareInnerOp{op}, "prepare inner");
   program.add(OuterOp{op}, "outer");
+  program.add(SumOp{op}, "sum");
 }
 
 void add_heads(Program& program, Weights& weights, Slice in, Slice out) {
