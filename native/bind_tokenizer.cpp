@@ -103,6 +103,15 @@ std::unique_ptr<Tokenizer> merged_pieces(Vector<uint8_t> data, Vector<int64_t> s
   return Tokenizer::sentence_piece(from, merges, where);
 }
 
+std::unique_ptr<Tokenizer> greedy(Vector<uint8_t> data, Vector<int64_t> starts,
+                                  Vector<int32_t> lengths, Vector<int32_t> types,
+                                  int32_t unknown_id, Vector<uint8_t> marks) {
+  const pyrite::TokenizerSource from =
+      source(strings(data, starts, lengths), types, unknown_id, marks);
+  nb::gil_scoped_release released;
+  return Tokenizer::greedy(from);
+}
+
 template <class T>
 nb::ndarray<nb::numpy, T, nb::ndim<1>> owned(std::vector<T> values) {
   using Values = std::vector<T>;
@@ -223,6 +232,8 @@ void bind_tokenizer(nb::module_& module) {
                   nb::arg("lengths"), nb::arg("types"), nb::arg("unknown_id"), nb::arg("marks"),
                   nb::arg("merge_data"), nb::arg("merge_starts"), nb::arg("merge_lengths"),
                   nb::arg("prefix"))
+      .def_static("greedy", &greedy, nb::arg("data"), nb::arg("starts"), nb::arg("lengths"),
+                  nb::arg("types"), nb::arg("unknown_id"), nb::arg("marks"))
       .def("encode", &encode, nb::arg("text"), nb::arg("special"))
       .def("encode_within", &encode_within, nb::arg("text"), nb::arg("edges"))
       .def("find_markers", &find_markers, nb::arg("text"), nb::arg("edges"))

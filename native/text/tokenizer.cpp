@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "text/byte_pair.h"
+#include "text/greedy.h"
 #include "text/unicode.h"
 
 namespace pyrite {
@@ -122,6 +123,24 @@ std::unique_ptr<Tokenizer> Tokenizer::sentence_piece(const TokenizerSource& sour
   auto encoder =
       std::make_unique<SentencePiece>(made->vocabulary_, merges, prefix, source.unknown_id);
   made->num_dead_merges_ = encoder->num_dead_merges();
+  made->encoder_ = std::move(encoder);
+  return made;
+}
+
+std::unique_ptr<Tokenizer> Tokenizer::greedy(const TokenizerSource& source) {
+  auto made = std::make_unique<Tokenizer>();
+  made->vocabulary_.reserve(source.tokens.count, num_bytes(source.tokens));
+  std::string bytes;
+  for (size_t i = 0; i < source.tokens.count; ++i) {
+    const Kind kind = kind_of(source.types[i]);
+    const bool piece = !is_marker(kind) && kind != Kind::kUnused;
+    bytes.clear();
+    if (piece) read_escaped(source.tokens[i], bytes);
+    made->vocabulary_.add(piece ? std::string_view(bytes) : source.tokens[i], kind, piece);
+    made->add_marker(source, int32_t(i));
+  }
+  auto encoder = std::make_unique<Greedy>(made->vocabulary_, source.unknown_id);
+  made->num_missing_bytes_ = encoder->num_missing_bytes();
   made->encoder_ = std::move(encoder);
   return made;
 }

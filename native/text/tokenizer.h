@@ -56,6 +56,8 @@ class Tokenizer {
                                                    const float* scores, SpacePrefix prefix);
   static std::unique_ptr<Tokenizer> sentence_piece(const TokenizerSource& source,
                                                    const Strings& merges, SpacePrefix prefix);
+  // Control and unused tokens are no pieces.
+  static std::unique_ptr<Tokenizer> greedy(const TokenizerSource& source);
 
   // Control tokens that lie wholly in one of `spans` become their ids. User-defined tokens always do.
   void encode(const uint8_t* text, size_t size, std::span<const Span> spans,

@@ -35,6 +35,7 @@ class Vocabulary {
 
   size_t size() const { return kinds_.size(); }
   Kind kind(int32_t id) const { return kinds_[size_t(id)]; }
+  bool findable(int32_t id) const { return findable_[size_t(id)]; }
   size_t longest() const { return longest_; }
 
   std::string_view bytes(int32_t id) const {

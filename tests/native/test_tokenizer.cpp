@@ -100,6 +100,21 @@ std::unique_ptr<Tokenizer> sentence_piece(pyrite::SpacePrefix prefix, bool merge
   return Tokenizer::sentence_piece(source, merges.strings(), prefix);
 }
 
+std::unique_ptr<Tokenizer> greedy() {
+  Pieces tokens;
+  tokens.add("<s>", 3);
+  for (int byte = 0; byte < 256; ++byte) {
+    char name[8];
+    std::snprintf(name, sizeof name, "\\x%02x", byte);
+    tokens.add(name);
+  }
+  for (const char* piece : {"ab", "aba", "", "\\", "\\x", "\\x4", "\\n\\t", "\xE2\x96\x81", "\\xe2\\x96"}) {
+    tokens.add(piece);
+  }
+  tokens.add("<t>", 4);
+  return Tokenizer::greedy({tokens.strings(), tokens.types.data(), -1});
+}
+
 std::string random_text(std::mt19937& random, size_t parts) {
   static const std::string kParts[] = {
       "a",  "b",    "ab",       " ",    "  ",   "\n",       "\xE2\x96\x81", "\xE2\x96", "\xF0\x9F",
@@ -154,6 +169,8 @@ int main() {
     check_threads(*byte_level(splitter));
   }
   check_round_trips(*byte_level("gpt-2", true), false, 1000);
+  check_round_trips(*greedy(), true, 1000);
+  check_threads(*greedy());
   using pyrite::SpacePrefix;
   for (const SpacePrefix prefix : {SpacePrefix::kNever, SpacePrefix::kAlways,
                                    SpacePrefix::kUnlessSpaced, SpacePrefix::kFirstUnlessSpaced}) {

@@ -126,3 +126,20 @@ def test_other_kinds_are_refused(tmp_path):
     data = replace(data_of(tmp_path, "gpt-2"), model="library", unknown="a model of type Unigram")
     with pytest.raises(UnsupportedError, match="Unigram"):
         tokenizer_metadata(data)
+
+
+def test_pieces_by_merges_in_gguf(golden, tmp_path):
+    """As Gemma 4's files have them: merges, and no scores that count."""
+    data = canonical(golden, tmp_path, "gemma")
+    metadata = {
+        **tokenizer_metadata(data),
+        "tokenizer.ggml.model": "gemma4",
+        "tokenizer.ggml.merges": data.merges,
+    }
+    del metadata["tokenizer.ggml.scores"], metadata["tokenizer.ggml.add_space_prefix"]
+    write_gguf(tmp_path / "t.gguf", metadata, [], lambda spec: np.zeros(0, np.uint8))
+    again = read_tokenizer(read_gguf(tmp_path / "t.gguf").metadata)
+    assert (again.model, again.scores, again.add_space_prefix) == ("spm", None, False)
+    one, other = Tokenizer.from_data(data), Tokenizer.from_data(again)
+    for line in corpus(300, seed=2):
+        assert one.encode(line).tolist() == other.encode(line).tolist()

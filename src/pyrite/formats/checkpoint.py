@@ -105,8 +105,9 @@ class TokenizerData:
     """The tokenizer as the file states it; `text.tokenizer` builds one from it."""
 
     # "bpe": byte-level BPE with merges. "spm": BPE over characters, by scores (SentencePiece's) or
-    # by merges. "library": what is left to the `tokenizers` library, see `source`.
-    model: Literal["bpe", "spm", "library"]
+    # by merges. "rwkv": the longest piece first. "library": what is left to the `tokenizers`
+    # library, see `source`.
+    model: Literal["bpe", "spm", "rwkv", "library"]
     pre: str | None  # the pre-tokenizer's name (tokenizer.ggml.pre), None when the file has none
     tokens: StringTable
     types: NDArray[np.int32] | None  # (count,) 1 normal 2 unknown 3 control 4 user 5 unused 6 byte

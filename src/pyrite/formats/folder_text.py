@@ -72,11 +72,15 @@ def _tokenizer_file(folder: Path, tokens: SpecialTokens) -> TokenizerFile | None
     if path.is_file():
         return read_tokenizer_json(path)
     path = inside(folder, "tokenizer.model")
-    if not path.is_file():
-        return None
-    from pyrite.formats.sentencepiece_model import read_sentencepiece
+    if path.is_file():
+        from pyrite.formats.sentencepiece_model import read_sentencepiece
 
-    return read_sentencepiece(path, _added_pieces(folder, tokens))
+        return read_sentencepiece(path, _added_pieces(folder, tokens))
+    for path in sorted(folder.glob("rwkv_vocab*.txt")):
+        from pyrite.formats.rwkv_vocab import read_rwkv_vocab
+
+        return read_rwkv_vocab(inside(folder, path.name))
+    return None
 
 
 def _added_pieces(folder: Path, tokens: SpecialTokens) -> dict[int, tuple[str, bool]]:

@@ -21,7 +21,7 @@ from pyrite.formats.vocabulary import PREFIX, STOP_KEYS, TEMPLATE
 
 UNUSED = 5  # tokenizer.ggml.token_type
 NORMAL, CONTROL, BYTE = 1, 3, 6
-MODELS = {"bpe": "gpt2", "spm": "llama"}
+MODELS = {"bpe": "gpt2", "spm": "llama", "rwkv": "rwkv"}
 
 
 def tokenizer_metadata(

@@ -197,6 +197,7 @@ def metaspace(step: Mapping[str, Any]) -> Spaces:
         step.get("type") == "Metaspace"
         and step.get("replacement") == BOUNDARY
         and step.get("split", True) is False
+        and isinstance(scheme, str)
         and scheme in SCHEMES
     )
     if not known:

@@ -16,7 +16,12 @@ from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint, TokenizerData
 from pyrite.formats.metadata import Metadata, boolean, integer, string, strings
 
-MODELS: dict[str, Literal["bpe", "spm"]] = {"gpt2": "bpe", "llama": "spm"}
+MODELS: dict[str, Literal["bpe", "spm", "rwkv"]] = {
+    "gpt2": "bpe",
+    "llama": "spm",
+    "gemma4": "spm",  # by merges
+    "rwkv": "rwkv",
+}
 PREFIX = "tokenizer.ggml."
 TEMPLATE = "tokenizer.chat_template"
 STOP_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
@@ -43,9 +48,11 @@ def read_tokenizer(metadata: Metadata) -> TokenizerData | None:
 
     Raises FormatError naming the key that lies.
     """
-    model = MODELS.get(string(metadata, PREFIX + "model", default=""))
+    named = string(metadata, PREFIX + "model", default="")
+    model = MODELS.get(named)
     if model is None:
         return None
+    merged = named in ("gpt2", "gemma4")
     tokens = strings(metadata, PREFIX + "tokens")
     if len(tokens) == 0:
         raise FormatError(f"{PREFIX}tokens is empty")
@@ -55,15 +62,15 @@ def read_tokenizer(metadata: Metadata) -> TokenizerData | None:
         pre=pre,
         tokens=tokens,
         types=_types(metadata, len(tokens)),
-        scores=_scores(metadata, len(tokens)) if model == "spm" else None,
-        merges=strings(metadata, PREFIX + "merges") if model == "bpe" else None,
+        scores=_scores(metadata, len(tokens)) if model == "spm" and not merged else None,
+        merges=strings(metadata, PREFIX + "merges") if merged else None,
         bos_id=_id(metadata, "bos_token_id", len(tokens)),
         eos_ids=_stop_ids(metadata, len(tokens)),
         unknown_id=_id(metadata, "unknown_token_id", len(tokens)),
         padding_id=_id(metadata, "padding_token_id", len(tokens)),
         add_bos=_flag(metadata, "add_bos_token", model == "spm" or pre in PRE_WITH_BOS),
         add_eos=_flag(metadata, "add_eos_token", False),
-        add_space_prefix=_flag(metadata, "add_space_prefix", model == "spm"),
+        add_space_prefix=_flag(metadata, "add_space_prefix", named == "llama"),
     )
 
 
@@ -76,15 +83,25 @@ def require_tokenizer(checkpoint: Checkpoint) -> TokenizerData:
         f"{checkpoint.path.name}: the tokenizer is of kind {kind!r}, which is not supported"
         if kind
         else f"{checkpoint.path.name} holds no tokenizer",
-        hint="byte-level BPE (gpt2) and SentencePiece BPE (llama) are supported",
+        hint=f"these are supported: {', '.join(MODELS)}",
     )
+
+
+# What converters write for models that have no template, and llama.cpp knows by name.
+RWKV_WORLD = (
+    "{% for m in messages %}{% if m.role in ('system', 'user', 'assistant') %}"
+    "{{ m.role | capitalize }}: {{ m.content | trim }}\n\n{% endif %}{% endfor %}"
+    "{% if add_generation_prompt %}Assistant:{% endif %}"
+)
+NAMED_TEMPLATES = {"rwkv-world": RWKV_WORLD}
 
 
 def read_templates(metadata: Metadata) -> dict[str, str]:
     """Chat templates by name; the unnamed one is "default"."""
     found = {}
     if TEMPLATE in metadata:
-        found["default"] = string(metadata, TEMPLATE)
+        template = string(metadata, TEMPLATE)
+        found["default"] = NAMED_TEMPLATES.get(template, template)
     for key in metadata:
         if key.startswith(TEMPLATE + "."):
             found[key.removeprefix(TEMPLATE + ".")] = string(metadata, key)

@@ -54,8 +54,9 @@ class LibraryTokenizer(Tokenizer):
 
     def _check_ids(self) -> None:
         """The library numbers added tokens itself; it must come to the file's numbers."""
+        library = self._special
         for index in np.flatnonzero(np.isin(self._kinds, (CONTROL, USER, UNKNOWN))).tolist():
-            found = self._special.token_to_id(self._texts[index])
+            found = library.token_to_id(self._texts[index])
             if found != index:
                 problem = f"{self._texts[index]!r} has id {index}, and {found} to the library"
                 raise FormatError(f"{self._data.source}: {problem}")

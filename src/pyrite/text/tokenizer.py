@@ -105,6 +105,8 @@ class Tokenizer:
         try:
             if data.model == "spm":
                 return cls(_whole(_sentence_piece(data, kinds), data), data, kinds, "")
+            if data.model == "rwkv":
+                return cls(_greedy(data, kinds), data, kinds, "")
             name = _pre_name(data, pre)
             made = _whole(_byte_pair(data, kinds, name), data)
             return cls(made, data, kinds, name or DEFAULT_PRE)
@@ -335,6 +337,11 @@ def _byte_pair(data: TokenizerData, kinds: NDArray[np.int32], pre: str | None) -
         pre or DEFAULT_PRE,
         data.whole_words,
     )
+
+
+def _greedy(data: TokenizerData, kinds: NDArray[np.int32]) -> native.Tokenizer:
+    tokens = (data.tokens.data, data.tokens.starts, data.tokens.lengths)
+    return native.Tokenizer.greedy(*tokens, kinds, _or_none(data.unknown_id), _marks(data))
 
 
 def _whole(made: native.Tokenizer, data: TokenizerData) -> native.Tokenizer:
