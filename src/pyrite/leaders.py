@@ -63,7 +63,7 @@ class Leaders:
             for leader in running
             if _advances(leader, step)
             for number in (stop // PAGE_TOKENS for stop in leader.stops)
-            if number <= len(own) and leader.table.keys[number - 1] == own[number - 1]
+            if own[number - 1 : number] == leader.table.keys[number - 1 : number] != []
         ]
         if not ends:
             return False

@@ -93,17 +93,18 @@ def find_room(
 
 
 def room_note(room: Room, runner: Runner) -> str:
-    num_bytes = room.num_pages * runner.page_bytes
-    note = (
-        f"keys and values at most {-(-num_bytes >> 20)} MiB, {room.num_pages * PAGE_TOKENS} tokens:"
-        f" {room.reason}; filled as they are used"
-    )
-    if not runner.state_bytes:
-        return note
-    num_bytes = room.num_slots * runner.state_bytes
-    return (
-        f"{note}; {room.num_slots} states of at most {-(-num_bytes >> 20)} MiB together, likewise"
-    )
+    parts = []
+    if runner.page_bytes:
+        size, tokens = _mib(room.num_pages * runner.page_bytes), room.num_pages * PAGE_TOKENS
+        parts.append(f"keys and values at most {size}, {tokens} tokens: {room.reason}")
+    if runner.state_bytes:
+        size = _mib(room.num_slots * runner.state_bytes)
+        parts.append(f"{room.num_slots} states, together at most {size}")
+    return "; ".join([*parts, "filled as they are used"])
+
+
+def _mib(num_bytes: int) -> str:
+    return f"{-(-num_bytes >> 20)} MiB"
 
 
 def _default_pages(least: int, left: int | None) -> tuple[int, str]:

@@ -185,8 +185,10 @@ class Scheduler:
             self._leaders.stop(sequence, num_published)
         elif len(table.entries) > num_published:
             self._leaders.stop(sequence, num_published, len(table.entries))
-        if sequence.stops and sequence.stops[0] == sequence.num_computed_tokens:
-            self.cache.checkpoint(table, sequence.stops.pop(0))
+        while sequence.stops and sequence.stops[0] <= sequence.num_computed_tokens:
+            stop = sequence.stops.pop(0)
+            if stop == sequence.num_computed_tokens:  # else: guesses went over it
+                self.cache.checkpoint(table, stop)
 
     def _prompts(self) -> Iterator[Sequence]:
         """Those further behind than a stream: who run, and who wait and would find pages."""
@@ -398,8 +400,12 @@ class Scheduler:
         self._note(sequence)
         self._leaders.lead(sequence)
         if self.cache.states is not None and self.cache.is_on:
-            known = (found.num_known, sequence.num_tokens)
-            sequence.stops = stops_of(sequence.num_computed_tokens, *known)
+            sequence.stops = stops_of(
+                sequence.num_computed_tokens,
+                found.num_known,
+                sequence.num_tokens,
+                kept=found.num_kept_tokens,
+            )
         return True
 
     def _find(self, sequence: Sequence, *, copies: bool = True) -> Found:

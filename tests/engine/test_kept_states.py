@@ -72,6 +72,24 @@ def test_a_conversation_over_restarts(tmp_path: Path) -> None:
         prompt += result.token_ids + list(text(20, turn).encode())
 
 
+def test_a_conversation_that_grows_by_little(tmp_path: Path) -> None:
+    """It goes on from states inside of pages, and the end of a page is kept now and then."""
+    on = long_engine(tmp_path)
+    prompt = list(text(80).encode())
+    for turn in range(16):
+        answer = drive(on, [request(str(turn), prompt, max_tokens=20)])[str(turn)]
+        assert turn == 0 or cached(answer) > len(prompt) - 20
+        prompt += answer.token_ids + list(text(10, turn).encode())
+    on.close()
+    again = run(long_engine(tmp_path), [request("a", prompt, max_tokens=2)])
+    assert cached(again["a"]) > len(prompt) - 320
+
+
+def long_engine(folder: Path) -> Engine:
+    runner = StateRunner(num_pages=64, num_slots=16)
+    return make_engine(runner, keeper=Keeper(runner, PageStore(folder, LIMIT)), context=2000)
+
+
 def test_what_was_read_serves_the_next_one_from_memory(tmp_path: Path) -> None:
     one = request("a", text(200), max_tokens=3)
     ask(tmp_path, one)

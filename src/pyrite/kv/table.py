@@ -48,6 +48,12 @@ class Found:
     num_partial: int = 0  # tokens of `partial`
     num_known: int = 0  # whole pages that are known, of which `entries` may be the first only
 
+    @property
+    def num_kept_tokens(self) -> int:
+        """Up to the end of the last whole page with a checkpoint."""
+        kept = (number for number, entry in enumerate(self.entries, start=1) if entry.slot >= 0)
+        return max(kept, default=0) * PAGE_TOKENS
+
 
 @dataclass(frozen=True, slots=True)
 class Parting:
