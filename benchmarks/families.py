@@ -70,7 +70,7 @@ MODELS: Mapping[str, dict[str, Any]] = {
     "phi3": of("phi3", pad_token_id=0, **sized(3072, 8192, 16, 32, 32, 32064)),
     "gemma2": of(
         "gemma2", head_dim=256, hidden_activation="gelu_pytorch_tanh",
-        **{**sized(2304, 9216, 26, 8, 4, 256000)},
+        **sized(2304, 9216, 26, 8, 4, 256000),
     ) | {"hidden_act": "gelu_pytorch_tanh"},
     "granitemoe": of(
         "granitemoe", num_local_experts=32, num_experts_per_tok=8,
@@ -129,9 +129,7 @@ def as_published(
             yield name, tuple(shape)
 
 
-def _by_expert(
-    before: str, last: str, shape: list[int]
-) -> Iterator[tuple[str, tuple[int, ...]]]:
+def _by_expert(before: str, last: str, shape: list[int]) -> Iterator[tuple[str, tuple[int, ...]]]:
     count, rows, columns = shape
     names = ("down_proj",) if last == "down_proj" else ("gate_proj", "up_proj")
     for expert in range(count):
@@ -233,7 +231,9 @@ def measure(name: str, model: Path, options: argparse.Namespace) -> str:
     for work in (0, 1):
         ratios = [own[work] / other[work] for own, other in pairs]
         own = statistics.median(own[work] for own, _ in pairs)
-        cells.append((own, f"{statistics.median(ratios):.2f} ({min(ratios):.2f}, {max(ratios):.2f})"))
+        cells.append(
+            (own, f"{statistics.median(ratios):.2f} ({min(ratios):.2f}, {max(ratios):.2f})")
+        )
     size = model.stat().st_size / 1e9
     (prompt, first), (decode, second) = cells
     return f"| {name} | {size:.2f} | {prompt:.0f} | {decode:.1f} | {first} | {second} |"

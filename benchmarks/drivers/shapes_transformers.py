@@ -15,8 +15,7 @@ config = json.load(sys.stdin)
 kind = config.pop("model_type")
 with torch.device("meta"):
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **config))
-tied = set(getattr(model, "_tied_weights_keys", None) or ()) if config.get("tie_word_embeddings") else set()
-shapes = {
-    name: list(value.shape) for name, value in model.state_dict().items() if name not in tied
-}
+is_tied = config.get("tie_word_embeddings", False)
+tied = set(getattr(model, "_tied_weights_keys", None) or ()) if is_tied else set()
+shapes = {name: list(value.shape) for name, value in model.state_dict().items() if name not in tied}
 json.dump(shapes, sys.stdout)
