@@ -52,6 +52,19 @@ def test_in_a_batch_and_in_chunks_as_whole_and_alone(house: House, max_tokens: i
     house.assert_same(drive(engine, requests), house.alone(requests))
 
 
+def test_many_threads_as_one(house: House) -> None:
+    requests = prompts(5, 6)
+    engine = house.engine(num_pages=200, num_threads=3)
+    house.assert_same(drive(engine, requests), house.alone(requests))
+
+
+def test_preempted_as_not_preempted(house: House) -> None:
+    requests = prompts(8, 2, longest=60)
+    engine = house.engine(num_pages=9)
+    house.assert_same(drive(engine, requests), house.alone(requests))
+    assert engine.stats().preemptions > 0
+
+
 def test_cached_is_cold(house: House) -> None:
     engine = house.engine()
     first = request("a", tokens(130, 3))

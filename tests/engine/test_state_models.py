@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -25,7 +24,6 @@ from pyrite.engine import Engine
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.compile import compile_plan
 from pyrite.graph.ops import Norm, View
-from pyrite.models.registry import build_plan, open_model
 from pyrite.request import Delta, Request
 from pyrite.sampling.params import SamplingParams
 from pyrite.scheduler import Policy
@@ -137,33 +135,14 @@ class House:
             np.testing.assert_allclose(own, other, rtol=0, atol=0 if exact else 1e-4)
 
 
-def tiny_model(folder: Path) -> Model:
-    """It reads more than it was made for: relations hold there too."""
-    opened = open_model(folder)
-    plan = build_plan(opened, context_length=600)
-    return Model(replace(plan, context_length=600), opened.tensors)
-
-
-ARCHITECTURES = (
-    "lfm2",
-    "lfm2_moe",
-    "mamba",
-    "mamba2",
-    "jamba",
-    "falcon_h1",
-    "rwkv4",
-    "rwkv7",
-)
 BACKENDS = (ReferenceBackend(), CpuBackend())
 HOUSES = {f"{kinds}, {one.name}": (one, kinds) for kinds in LAYERS for one in BACKENDS}
-HOUSES |= {name: (CpuBackend(), name) for name in ARCHITECTURES}
 
 
 @pytest.fixture(scope="module", params=HOUSES.values(), ids=HOUSES)
-def house(request: pytest.FixtureRequest, golden: Path) -> House:
+def house(request: pytest.FixtureRequest) -> House:
     backend, kinds = request.param
-    model = model_of(kinds) if kinds in LAYERS else tiny_model(golden / "tiny" / kinds)
-    return House(backend, model)
+    return House(backend, model_of(kinds))
 
 
 def poison_states(engine: Engine) -> None:
