@@ -12,8 +12,6 @@
 //   load_bytes, store_bytes 16 8-bit integers, rounded to nearest even; |a| <= 127
 //   keep(a, low, high, b)   a in lanes low .. high, b elsewhere
 //   power2(n)               2^n for whole n in [-126, 127]
-//   load_twice              8 floats, each in two adjacent lanes
-//   swap_pairs(a)           lanes 2i and 2i + 1 exchanged
 
 // Not left to the compiler: a call would put lanes into memory and load constants anew.
 #if !defined(PYRITE_INLINE)

@@ -36,15 +36,6 @@ PYRITE_INLINE Lanes broadcast(float value) {
   return {all, all};
 }
 
-PYRITE_INLINE Lanes load_twice(const float* from) {
-  const __m256 eight = _mm256_loadu_ps(from);
-  return {_mm256_permutevar8x32_ps(eight, _mm256_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3)),
-          _mm256_permutevar8x32_ps(eight, _mm256_setr_epi32(4, 4, 5, 5, 6, 6, 7, 7))};
-}
-PYRITE_INLINE Lanes swap_pairs(Lanes a) {
-  return {_mm256_permute_ps(a.low, 0xb1), _mm256_permute_ps(a.high, 0xb1)};
-}
-
 PYRITE_INLINE Lanes add(Lanes a, Lanes b) {
   return {_mm256_add_ps(a.low, b.low), _mm256_add_ps(a.high, b.high)};
 }

@@ -30,12 +30,6 @@ PYRITE_INLINE void store_bytes(int8_t* to, Lanes a) {
 }
 PYRITE_INLINE Lanes broadcast(float value) { return {_mm512_set1_ps(value)}; }
 
-PYRITE_INLINE Lanes load_twice(const float* from) {
-  const __m512i source = _mm512_setr_epi32(0, 0, 1, 1, 2, 2, 3, 3, 4, 4, 5, 5, 6, 6, 7, 7);
-  return {_mm512_permutexvar_ps(source, _mm512_castps256_ps512(_mm256_loadu_ps(from)))};
-}
-PYRITE_INLINE Lanes swap_pairs(Lanes a) { return {_mm512_permute_ps(a.all, 0xb1)}; }
-
 PYRITE_INLINE Lanes add(Lanes a, Lanes b) { return {_mm512_add_ps(a.all, b.all)}; }
 PYRITE_INLINE Lanes subtract(Lanes a, Lanes b) { return {_mm512_sub_ps(a.all, b.all)}; }
 PYRITE_INLINE Lanes multiply(Lanes a, Lanes b) { return {_mm512_mul_ps(a.all, b.all)}; }

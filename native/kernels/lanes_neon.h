@@ -56,16 +56,6 @@ PYRITE_INLINE Lanes broadcast(float value) {
   return {all, all, all, all};
 }
 
-PYRITE_INLINE Lanes load_twice(const float* from) {
-  const float32x4_t low = vld1q_f32(from);
-  const float32x4_t high = vld1q_f32(from + 4);
-  return {vzip1q_f32(low, low), vzip2q_f32(low, low), vzip1q_f32(high, high),
-          vzip2q_f32(high, high)};
-}
-PYRITE_INLINE Lanes swap_pairs(Lanes a) {
-  return each_four(a, [](float32x4_t x) { return vrev64q_f32(x); });
-}
-
 PYRITE_INLINE Lanes add(Lanes a, Lanes b) {
   return each_four(a, b, [](float32x4_t x, float32x4_t y) { return vaddq_f32(x, y); });
 }

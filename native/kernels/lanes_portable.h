@@ -36,13 +36,6 @@ PYRITE_INLINE Lanes broadcast(float value) {
   return each_lane([&](int) { return value; });
 }
 
-PYRITE_INLINE Lanes load_twice(const float* from) {
-  return each_lane([&](int i) { return from[i / 2]; });
-}
-PYRITE_INLINE Lanes swap_pairs(Lanes a) {
-  return each_lane([&](int i) { return a.v[i ^ 1]; });
-}
-
 PYRITE_INLINE Lanes add(Lanes a, Lanes b) {
   return each_lane([&](int i) { return a.v[i] + b.v[i]; });
 }

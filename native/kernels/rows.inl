@@ -35,38 +35,35 @@ PYRITE_INLINE void map(int width, const float* a, const float* b, float* out, Of
   });
 }
 
-// Four sums side by side, for one would wait for itself; the order is fixed all the same.
-inline float sum_of_squares(const float* row, int width) {
+// Four sums side by side, for one would wait for itself; the order is fixed all the same. `fold(total,
+// lanes, count)` adds `count` lanes to a total; those past them are 0.
+template <class Fold>
+PYRITE_INLINE float sum_over(const float* row, int width, Fold fold) {
   Lanes sums[4] = {broadcast(0.0f), broadcast(0.0f), broadcast(0.0f), broadcast(0.0f)};
   int column = 0;
   for (; column + 64 <= width; column += 64) {
-    for (int i = 0; i < 4; ++i) {
-      const Lanes a = load(row + column + 16 * i);
-      sums[i] = fused(a, a, sums[i]);
-    }
+    for (int i = 0; i < 4; ++i) sums[i] = fold(sums[i], load(row + column + 16 * i), 16);
   }
   each_run(width - column, [&](int rest, int count) {
-    const Lanes a = load_run(row + column + rest, count);
-    sums[0] = fused(a, a, sums[0]);
+    sums[0] = fold(sums[0], load_run(row + column + rest, count), count);
   });
   return sum((sums[0] + sums[1]) + (sums[2] + sums[3]));
 }
 
 inline float sum_of(const float* row, int width) {
-  Lanes total = broadcast(0.0f);
-  each_run(width, [&](int column, int count) { total = total + load_run(row + column, count); });
-  return sum(total);
+  return sum_over(row, width, [](Lanes total, Lanes a, int) { return total + a; });
+}
+
+inline float sum_of_squares(const float* row, int width) {
+  return sum_over(row, width, [](Lanes total, Lanes a, int) { return fused(a, a, total); });
 }
 
 // Of the distances to `mean`.
 inline float sum_of_squares(const float* row, int width, Lanes mean) {
-  const Lanes zero = broadcast(0.0f);
-  Lanes total = zero;
-  each_run(width, [&](int column, int count) {
-    const Lanes a = keep(load_run(row + column, count) - mean, 0, count - 1, zero);
-    total = fused(a, a, total);
+  return sum_over(row, width, [&](Lanes total, Lanes a, int count) {
+    const Lanes distance = keep(a - mean, 0, count - 1, broadcast(0.0f));
+    return fused(distance, distance, total);
   });
-  return sum(total);
 }
 
 // (row - shift) * factor * weight
@@ -160,25 +157,15 @@ inline void rotate_halves(const float* row, const float* cosines, const float* s
   });
 }
 
-constexpr float kAlternate[16] = {-1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1, -1, 1};
-
-PYRITE_INLINE Lanes turned(Lanes a, Lanes cosine, Lanes sine) {
-  return a * cosine + swap_pairs(a) * (sine * load(kAlternate));
-}
-
+// Compilers make vectors of this, no slower than by hand.
 inline void rotate_pairs(const float* row, const float* cosines, const float* sines, int half,
                          float* out) {
-  int i = 0;
-  for (; i + 8 <= half; i += 8) {
-    store(out + 2 * i, turned(load(row + 2 * i), load_twice(cosines + i), load_twice(sines + i)));
+  for (int i = 0; i < half; ++i) {
+    const float a = row[2 * i];
+    const float b = row[2 * i + 1];
+    out[2 * i] = a * cosines[i] - b * sines[i];
+    out[2 * i + 1] = b * cosines[i] + a * sines[i];
   }
-  if (i == half) return;
-  float rest[2][8] = {};
-  std::copy(cosines + i, cosines + half, rest[0]);
-  std::copy(sines + i, sines + half, rest[1]);
-  const int count = 2 * (half - i);
-  const Lanes last = load_part(row + 2 * i, count);
-  store_part(out + 2 * i, turned(last, load_twice(rest[0]), load_twice(rest[1])), count);
 }
 
 inline void rotate(const float* row, const float* cosines, const float* sines, int half, bool pairs,
