@@ -70,6 +70,12 @@ if(CMAKE_SYSTEM_PROCESSOR MATCHES "^(x86_64|AMD64|amd64)$")
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "^(aarch64|arm64|ARM64)$")
   list(APPEND PYRITE_SOURCES native/quantize/isa_neon.cpp)
 endif()
+if(PYRITE_SANITIZE)
+  # As above.
+  file(GLOB QUANTIZE_ISA_SOURCES RELATIVE "${CMAKE_CURRENT_SOURCE_DIR}" native/quantize/isa_*.cpp)
+  set_property(SOURCE ${QUANTIZE_ISA_SOURCES} APPEND PROPERTY COMPILE_OPTIONS
+    -fno-sanitize-address-use-after-scope)
+endif()
 list(APPEND PYRITE_BINDING_SOURCES native/bind_quantize.cpp)
 
 # program: thread team and executor of a lowered plan

@@ -1,4 +1,4 @@
-// choose_less(a, b, x, y): in each lane x where a < b, else y.
+// choose_less(a, b, x, y): in each lane x where a < b, else y. Plain lanes have it already.
 
 #if defined(__AVX512F__)
 PYRITE_INLINE Lanes choose_less(Lanes a, Lanes b, Lanes x, Lanes y) {
@@ -15,10 +15,6 @@ PYRITE_INLINE Lanes choose_less(Lanes a, Lanes b, Lanes x, Lanes y) {
           vbslq_f32(vcltq_f32(a.second, b.second), x.second, y.second),
           vbslq_f32(vcltq_f32(a.third, b.third), x.third, y.third),
           vbslq_f32(vcltq_f32(a.fourth, b.fourth), x.fourth, y.fourth)};
-}
-#else
-PYRITE_INLINE Lanes choose_less(Lanes a, Lanes b, Lanes x, Lanes y) {
-  return each_lane([&](int i) { return a.v[i] < b.v[i] ? x.v[i] : y.v[i]; });
 }
 #endif
 

@@ -20,11 +20,21 @@
 #define PYRITE_QUOTED(word) #word
 #define PYRITE_NAME_OF(word) PYRITE_QUOTED(word)
 
+#if !defined(PYRITE_PORTABLE)
 namespace pyrite::PYRITE_ISA {
 
 #include "kernels/lanes.h"
 
+}  // namespace pyrite::PYRITE_ISA
+#endif
+
+namespace pyrite::PYRITE_ISA {
+
 namespace quantize {
+
+#if defined(PYRITE_PORTABLE)
+#include "quantize/lanes_plain.inl"
+#endif
 
 #include "quantize/choose.inl"
 

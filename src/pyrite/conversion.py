@@ -22,6 +22,7 @@ from pyrite.formats.checkpoint import Checkpoint, Tensor
 from pyrite.formats.gguf_partial import PartialGguf
 from pyrite.formats.gguf_writer import TensorSpec
 from pyrite.formats.imatrix import Importance
+from pyrite.formats.mapping import forget
 from pyrite.quant import quantize
 from pyrite.quant.dequant import dequantize
 from pyrite.quant.formats import bytes_per_row, require_executed
@@ -134,7 +135,11 @@ def _written(
         if index + 1 < len(slabs):  # is read while this one is quantized
             ahead = reader.submit(_read, target, *slabs[index + 1])
         file.write(name, first * size, _blocks(target, rows, first, num_threads))
+        if target.source.make is None:
+            forget(target.source.read(first, count))
         yield count * columns
+    if target.source.make is not None:
+        forget(target.source.data)
     file.finish(name)
 
 

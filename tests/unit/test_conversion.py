@@ -14,10 +14,12 @@ from pyrite import conversion
 from pyrite.cli.main import main
 from pyrite.conversion import convert, find_recipe, plan_conversion
 from pyrite.errors import CapacityError, FormatError, ParameterError, TensorError
-from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
+from pyrite.formats.checkpoint import Checkpoint, StringTable, Tensor, open_checkpoint
+from pyrite.formats.gguf import read_gguf
 from pyrite.formats.gguf_partial import PartialGguf
-from pyrite.formats.gguf_writer import TensorSpec
+from pyrite.formats.gguf_writer import LARGE_TABLE, TensorSpec, header_fields, write_gguf
 from pyrite.formats.imatrix import Importance, Sums
+from pyrite.formats.mapping import forget
 from pyrite.quant.dequant import dequantize
 from pyrite.quant.quantize import quantize
 
@@ -273,3 +275,30 @@ def test_the_command_refuses_what_would_lose_or_not_find_a_file(golden_model, tm
     assert "1024" in refused(capsys, golden_model, out, "-t", "0")
     assert main(["quantize", golden_model, str(out), "--imatrix", golden_model]) == 3
     assert "no importance matrix" in capsys.readouterr().err
+
+
+def test_what_was_read_of_a_mapped_file_is_given_back(golden_model, tmp_path):
+    """And is there again when it is touched."""
+    one = open_checkpoint(golden_model).tensors["output.weight"]
+    before = one.read().copy()
+    forget(one.read())
+    np.testing.assert_array_equal(one.read(), before)
+    own = np.arange(5000, dtype=np.uint8)
+    forget(own)  # no map: the bytes would be lost
+    forget(own[:0])
+    np.testing.assert_array_equal(own, np.arange(5000, dtype=np.uint8))
+
+
+def test_a_large_table_of_strings_is_written_as_it_lies(tmp_path):
+    words = [f"word {index}" * (index % 3) for index in range(LARGE_TABLE)]
+    write_gguf(tmp_path / "one.gguf", {"x.words": words}, [], lambda spec: np.empty(0, np.uint8))
+    table = read_gguf(tmp_path / "one.gguf").metadata["x.words"]
+    fields = header_fields({"x.words": table}, [])
+    assert len(fields) < 20
+    assert b"".join(one.data for one in fields) == (tmp_path / "one.gguf").read_bytes()
+    moved = StringTable(table.data[8:], table.starts - 8, table.lengths)
+    assert b"".join(one.data for one in header_fields({"x.words": moved}, [])) == b"".join(
+        one.data for one in fields
+    )
+    gap = StringTable(table.data, table.starts[::2], table.lengths[::2])
+    assert len(header_fields({"x.words": gap}, [])) > LARGE_TABLE

@@ -21,6 +21,7 @@ from pyrite.formats.checkpoint import StringTable
 from pyrite.quant.formats import FORMATS, bytes_per_row
 
 ALIGNMENT = 32
+LARGE_TABLE = 4096  # strings: with fewer, tests change one of them
 STRING, ARRAY, BOOL = 8, 9, 7
 NUMBER_TYPES = {  # NumPy's type -> value type in the file
     "uint8": 0,
@@ -37,7 +38,18 @@ NUMBER_TYPES = {  # NumPy's type -> value type in the file
 }
 
 Kind = Literal[
-    "magic", "version", "count", "length", "type", "text", "number", "rank", "size", "offset", "pad"
+    "magic",
+    "version",
+    "count",
+    "length",
+    "type",
+    "text",
+    "number",
+    "rank",
+    "size",
+    "offset",
+    "pad",
+    "table",
 ]
 
 
@@ -140,11 +152,28 @@ def _typed(key: str, value: Any) -> tuple[int, list[Field]]:
 
 
 def _list(key: str, items: list[Any] | StringTable) -> list[Field]:
-    """An array of strings, or of arrays."""
+    """An array of strings, or of arrays. A large table that lies as in a file is one field."""
+    if isinstance(items, StringTable) and (stored := _as_stored(items)) is not None:
+        count = Field(key, "count", struct.pack("<Q", len(items)))
+        return [*_item_type(key, STRING), count, Field(key, "table", stored)]
     bodies = [_typed(key, items[index]) for index in range(len(items))]
     number = bodies[0][0] if bodies else STRING
     count = Field(key, "count", struct.pack("<Q", len(bodies)))
     return [*_item_type(key, number), count, *(field for _, body in bodies for field in body)]
+
+
+def _as_stored(table: StringTable) -> bytes | None:
+    """The bytes of a large table in whose buffer each string follows its length, as in a file."""
+    if len(table) < LARGE_TABLE or table.starts[0] < 8:
+        return None
+    ends = table.starts + table.lengths
+    if not np.array_equal(table.starts[1:], ends[:-1] + 8):
+        return None
+    places = (table.starts - 8)[:, None] + np.arange(8)
+    told = np.ascontiguousarray(table.data[places]).view("<u8")[:, 0]
+    if not np.array_equal(told, table.lengths.astype(np.uint64)):
+        return None
+    return table.data[table.starts[0] - 8 : ends[-1]].tobytes()
 
 
 def _item_type(key: str, number: int) -> list[Field]:

@@ -13,6 +13,31 @@ from numpy.typing import NDArray
 from pyrite.errors import CapacityError, FormatError, ModelNotFoundError
 
 
+def forget(data: NDArray[np.uint8]) -> None:
+    """Lets the system have the memory of a mapped part back: it is read again when touched.
+
+    Does nothing with what is no read-only map of a file, where the bytes would be lost.
+    """
+    mapped = _read_only_map(data)
+    if mapped is None or len(data) == 0:
+        return
+    base = np.frombuffer(mapped, np.uint8).__array_interface__["data"][0]
+    first = data.__array_interface__["data"][0] - base
+    start = -(-first // mmap.PAGESIZE) * mmap.PAGESIZE
+    end = (first + len(data)) // mmap.PAGESIZE * mmap.PAGESIZE
+    if end > start:
+        mapped.madvise(mmap.MADV_DONTNEED, start, end - start)
+
+
+def _read_only_map(data: NDArray[np.uint8]) -> mmap.mmap | None:
+    base: object = data
+    while isinstance(base, np.ndarray | memoryview):
+        base = base.base if isinstance(base, np.ndarray) else base.obj
+    if not isinstance(base, mmap.mmap):
+        return None
+    return base if memoryview(base).readonly else None
+
+
 def map_file(path: Path) -> NDArray[np.uint8]:
     """The whole file, read-only; pages are read when touched. (bytes,)
 
