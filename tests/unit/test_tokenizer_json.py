@@ -152,7 +152,7 @@ def set_part(name, value):
 
 UNKNOWN = {
     "dropout": set_model(dropout=0.1),
-    "prefix": set_model(continuing_subword_prefix="##"),
+    "suffix": set_model(end_of_word_suffix="</w>"),
     "NFKC": set_part("normalizer", {"type": "NFKC"}),
     "Whitespace": set_part("pre_tokenizer", {"type": "Whitespace"}),
     "WordPiece": set_part("decoder", {"type": "WordPiece", "prefix": "##", "cleanup": True}),
@@ -189,6 +189,7 @@ LIES = {
     "merges": ("merges", lambda d: d["model"].update(merges=[["a"]])),
     "vocab": ("vocab", lambda d: d["model"].update(vocab=[1])),
     "model": ("model", lambda d: d.pop("model")),
+    "prefix": ("lacks '##'", lambda d: d["model"].update(continuing_subword_prefix="##")),
     "list": ("pre_tokenizer", lambda d: d.update(pre_tokenizer=[])),
 }
 

@@ -171,15 +171,24 @@ def _known(model: Model, parts: Parts, table: Table, unknown_id: int | None) -> 
     """Raises UnknownPartError."""
     if model.dropout:
         raise UnknownPartError("merges that are left out at random (dropout)")
+    pairs = _decoded(model.merges, list[str | tuple[str, str]], "merges")
     if model.continuing_subword_prefix or model.end_of_word_suffix:
+        _check_prefix(pairs, model.continuing_subword_prefix or "")
         raise UnknownPartError("pieces with a prefix or a suffix of their own")
     if any(token.single_word for token in table.added):
         raise UnknownPartError("added tokens that match whole words alone (single_word)")
-    pairs = _decoded(model.merges, list[str | tuple[str, str]], "merges")
     merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in pairs]
     table.mark_added(_made(table.added, merges))
     kind = _byte_level if _is_byte_level(parts) else _pieces
     return kind(model, parts, table, merges, unknown_id)
+
+
+def _check_prefix(pairs: Iterable[str | tuple[str, str]], prefix: str) -> None:
+    """The library cuts it off without a look, and takes the process along where it is not there."""
+    for pair in pairs:
+        right = pair.partition(" ")[2] if isinstance(pair, str) else pair[1]
+        if not right.startswith(prefix):
+            raise FormatError(f"{NAME}: a merge with {right[:40]!r}, which lacks {prefix[:40]!r}")
 
 
 def _is_byte_level(parts: Parts) -> bool:
