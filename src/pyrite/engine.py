@@ -103,7 +103,7 @@ class Engine:
             vocabulary=self.vocabulary,
             context_length=self.context_length,
         )
-        continuation.adapter = self._adapter(request.adapter)
+        continuation.adapter = self.adapter_number(request.adapter)
         sequence = Sequence(
             request.request_id,
             num_tokens=len(request.prompt_ids),
@@ -119,8 +119,8 @@ class Engine:
         else:
             self._compiling.enter(continuation, sequence)
 
-    def _adapter(self, name: str) -> int:
-        """Its number, -1 for none. Raises ParameterError."""
+    def adapter_number(self, name: str) -> int:
+        """That of a batch, -1 for no name. Raises ParameterError."""
         if not name:
             return -1
         if name not in self.adapters:

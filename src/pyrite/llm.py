@@ -299,7 +299,7 @@ class Model:
 
         ids = self._ids(prompt, special)
         with self._driver.exclusive() as engine:
-            return all_logits(engine, ids)
+            return all_logits(engine, ids, self.adapter)
 
     def embed(
         self,
@@ -344,6 +344,11 @@ class Model:
 
     def _embedded(self, request: EmbeddingRequest) -> tuple[NDArray[np.float32], ...]:
         """Other threads' requests go on between two batches of this one."""
+        if self.adapter:
+            hint = "set model.adapter to an empty text for this call"
+            raise ParameterError(
+                "adapter", self.adapter, "none: vectors are of the model", hint=hint
+            )
         with self._embedding:
             with self._driver.exclusive():
                 self._embedder.add(request)

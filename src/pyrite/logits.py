@@ -16,13 +16,14 @@ from pyrite.kv.pages import pages_for
 ROWS = 32  # of one run: each is as wide as the vocabulary
 
 
-def all_logits(engine: Engine, token_ids: Sequence[int]) -> NDArray[np.float32]:
+def all_logits(engine: Engine, token_ids: Sequence[int], adapter: str = "") -> NDArray[np.float32]:
     """Logits after each of the tokens. (tokens, vocabulary)
 
     Runs between two steps of the engine, in pages that are free. Raises ParameterError,
     ContextLengthError, CapacityError when too few are free, BackendError.
     """
     check_prompt(token_ids, engine.vocabulary)
+    adapters = np.array([engine.adapter_number(adapter)], np.int32)
     if len(token_ids) > engine.context_length:
         raise ContextLengthError(len(token_ids), engine.context_length)
     cache, needed = engine.scheduler.cache, pages_for(len(token_ids))
@@ -38,7 +39,7 @@ def all_logits(engine: Engine, token_ids: Sequence[int]) -> NDArray[np.float32]:
     slot = -1 if cache.states is None else cache.states.take()
     try:
         ids, tables = np.array(token_ids, np.int32), np.array([pages], np.int32)
-        return _in_chunks(engine, ids, tables, slot)
+        return _in_chunks(engine, ids, tables, slot, adapters)
     finally:
         cache.pool.give_back(pages)
         if cache.states is not None:
@@ -46,7 +47,11 @@ def all_logits(engine: Engine, token_ids: Sequence[int]) -> NDArray[np.float32]:
 
 
 def _in_chunks(
-    engine: Engine, token_ids: NDArray[np.int32], page_tables: NDArray[np.int32], slot: int
+    engine: Engine,
+    token_ids: NDArray[np.int32],
+    page_tables: NDArray[np.int32],
+    slot: int,
+    adapters: NDArray[np.int32],
 ) -> NDArray[np.float32]:
     logits = np.empty((len(token_ids), engine.vocabulary), np.float32)
     rows = min(ROWS, engine.runner.max_tokens)
@@ -59,6 +64,7 @@ def _in_chunks(
             page_tables=page_tables,
             output_rows=positions - np.int32(start),
             state_slots=np.array([slot], np.int32),
+            adapters=adapters,
         )
         logits[positions] = engine.runner.run(batch)
     return logits

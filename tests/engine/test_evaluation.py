@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -160,3 +161,12 @@ TEXT = (
     "it. "
 )
 LLAMA = 19.5428
+
+
+def test_a_text_without_an_end_is_refused(capsys) -> None:
+    """And what is read of it is bounded."""
+    from pyrite.cli.main import main
+
+    model = Path(__file__).parents[1] / "golden" / "gguf_models" / "llama_q8_0.gguf"
+    assert main(["eval", str(model), "/dev/zero", "--chunks", "1"]) == 2
+    assert "at most 64 MiB" in capsys.readouterr().err

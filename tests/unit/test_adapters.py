@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from safetensors.numpy import save_file
 
+import pyrite
 from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.errors import (
@@ -148,7 +149,25 @@ def test_what_an_adapter_holds_tells_it_apart(golden: Path, tmp_path: Path):
     assert one.fingerprint == same.fingerprint != two.fingerprint
 
 
+def test_logits_are_the_adapters_and_vectors_are_refused(golden: Path, tmp_path: Path):
+    path = golden / "tiny" / "llama"
+    added = write_peft(tmp_path / "a", open_checkpoint(path), MODULES, 1)
+    expected = logits(merged(open_checkpoint(path), added), [-1])[0]
+    with pyrite.load(path, lora=[str(tmp_path / "a")], threads=1) as model:
+        plain = model.logits(IDS)
+        model.adapter = "a"
+        found = model.logits(IDS)
+        with pytest.raises(ParameterError, match="vectors are of the model"):
+            model.hidden_states(IDS)
+    assert np.abs(found - expected).max() < 1e-2 * expected.std()
+    assert np.abs(plain - expected).max() > 0.1 * expected.std()
+
+
 WRONG = {
+    "another rank": ({"r": 8}, TensorError, "rank 8, and its tensors have 4"),
+    "a rank that is none": ({"r": -1}, FormatError, "r = -1"),
+    "a rank of its own": ({"rank_pattern": {"q_proj": 2}}, TensorError, "rank 2"),
+    "no LoRA": ({"peft_type": "IA3"}, UnsupportedError, "IA3"),
     "another kind": ({"use_dora": True}, UnsupportedError, "use_dora"),
     "biases": ({"bias": "all"}, UnsupportedError, "bias = 'all'"),
     "whole modules": ({"modules_to_save": ["lm_head"]}, UnsupportedError, "modules_to_save"),

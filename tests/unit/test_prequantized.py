@@ -282,3 +282,12 @@ def test_a_part_that_is_missing(golden: Path, tmp_path: Path):
     folder_of(golden, tmp_path / "model", GPTQ, make)
     with pytest.raises(ModelError, match="scales is missing"):
         open_model(tmp_path / "model")
+
+
+def test_settings_that_no_tensor_follows(golden: Path, tmp_path: Path):
+    shutil.copytree(golden / "tiny" / "llama", tmp_path / "model")
+    config = json.loads((tmp_path / "model" / "config.json").read_text())
+    changed = json.dumps(config | {"quantization_config": GPTQ})
+    (tmp_path / "model" / "config.json").write_text(changed)
+    with pytest.raises(ModelError, match="gptq, and no tensor is quantized"):
+        open_model(tmp_path / "model")

@@ -8,6 +8,7 @@ interrupted goes on when it is started again.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from pathlib import Path
 
@@ -43,7 +44,9 @@ def run(options: argparse.Namespace) -> int:
     checkpoint, lost = as_gguf_file(found)
     build_plan(as_model(found))  # whatever cannot be run is not written
     for sentence in lost:
-        terminal.note(f"not in the file: {sentence}")
+        print(f"pyrite: not in the file: {sentence}", file=sys.stderr)
+    if checkpoint.tokenizer is None:
+        print("pyrite: no engine loads the file without a tokenizer", file=sys.stderr)
     recipe = find_recipe(options.type or natural_recipe(checkpoint))
     conversion = plan_conversion(checkpoint, recipe, keeps_quantized=True)
     started = time.monotonic()

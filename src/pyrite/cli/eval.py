@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from pyrite.loading import Loaded
 
 CHUNK = 512
+MAX_TEXT_BYTES = 64 << 20
 LEAST, MOST = 8, 1 << 20
 
 
@@ -86,8 +87,13 @@ def same_tokens(model: Checkpoint, reference: Checkpoint, name: str) -> None:
 
 
 def text_of(name: str) -> str:
-    """Raises ParameterError for what is no text in UTF-8, OSError for what cannot be read."""
-    data = Path(name).read_bytes()
+    """Raises ParameterError for what is no text in UTF-8 or has no end, OSError for what cannot be
+    read."""
+    with Path(name).open("rb") as file:
+        data = file.read(MAX_TEXT_BYTES + 1)
+    if len(data) > MAX_TEXT_BYTES:
+        hint = "take a part of it: some megabytes tell as much"
+        raise ParameterError("TEXT", name, f"at most {MAX_TEXT_BYTES >> 20} MiB", hint=hint)
     try:
         return data.decode()
     except UnicodeDecodeError as error:

@@ -38,9 +38,9 @@ def blocks(name: str, type: str, codes: Codes, scales: Floats) -> Bytes:
 
 
 def _halves(name: str, scales: Floats) -> NDArray[np.float16]:
-    with np.errstate(over="ignore"):
+    with np.errstate(over="ignore", invalid="ignore"):
         halves = scales.astype(np.float16)
-    lost = ~(np.abs(halves.astype(np.float32) - scales) <= CLOSE * np.abs(scales))
+        lost = ~(np.abs(halves.astype(np.float32) - scales) <= CLOSE * np.abs(scales))
     if lost.any():
         raise FormatError(
             f"{name} has a scale of {scales[lost][0]:g}, which float16 does not hold",

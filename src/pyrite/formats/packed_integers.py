@@ -139,7 +139,10 @@ def _order(parts: Parts, groups: Grouping) -> NDArray[np.int64] | None:
         raise TensorError(f"{tensor.name} is {tensor.type} {tensor.shape}, one number an input")
     order = tensor.read().view("<i4" if tensor.type == "I32" else "<i8").astype(np.int64)
     if order.min() < 0 or order.max() >= groups.count:
-        raise FormatError(f"{tensor.name} names group {order.max()} of {groups.count}")
+        wrong = order.min() if order.min() < 0 else order.max()
+        raise FormatError(
+            f"{tensor.name} names group {wrong}: from 0 to {groups.count - 1} are there"
+        )
     return None if (order == np.arange(groups.inputs) // groups.group).all() else order
 
 

@@ -48,6 +48,7 @@ def read_quantized(
     if method == "mxfp4":  # its tensors are read by the architecture that has them
         return tensors
     first, others, read = _method(method, settings)
+    count = 0
     found = {name: one for name, one in tensors.items() if not name.endswith(OF_CACHES)}
     for name in tensors:
         module, _, kind = name.rpartition(".")
@@ -56,6 +57,12 @@ def read_quantized(
         names = [f"{module}.{other}" for other in (first, *others)]
         parts = {one.rpartition(".")[2]: found.pop(one) for one in names if one in found}
         found[f"{module}.weight"] = read(Parts(f"{module}.weight", parts), settings)
+        count += 1
+    if count == 0:
+        raise FormatError(
+            f"quantization_config says {method}, and no tensor is quantized",
+            hint="take quantization_config out of config.json if the weights are whole",
+        )
     return found
 
 

@@ -44,7 +44,6 @@ HARMLESS = frozenset(
         "init_lora_weights",
         "lora_dropout",
         "parent_library",
-        "peft_type",
         "peft_version",
         "revision",
         "runtime_config",
@@ -150,6 +149,10 @@ def _of_folder(folder: Path, base: Checkpoint) -> dict[str, tuple[Tensor, Tensor
     matches = ((_PEFT.fullmatch(name), tensor) for name, tensor in tensors.items())
     sides = _sides(matches, lambda module: module + ".weight")
     keys = Fields(config)
+    if keys.text("peft_type", "LORA") != "LORA":
+        raise UnsupportedError(
+            f"{CONFIG}: peft_type = {keys.text('peft_type')[:40]!r}: LORA is read"
+        )
     scaled = {
         weight: (down, _scaled(up, _scale(keys, weight, down.shape[0])))
         for weight, (down, up) in sides.items()
@@ -173,15 +176,21 @@ def _refuse_kinds(keys: Fields) -> None:
 
 def _scale(keys: Fields, weight: str, rank: int) -> float:
     """alpha / rank, or by its square root; alpha may be a module's own."""
-    alpha = keys.number("lora_alpha", 0.0, 1e9, float(rank))
-    keys.get("r")
-    keys.get("rank_pattern")
-    own = keys.get("alpha_pattern") or {}
     module = weight.removesuffix(".weight")
-    for pattern, value in own.items():
-        if re.search(rf"(^|\.){pattern}$", module):
-            alpha = Fields({pattern: value}).number(pattern, 0.0, 1e9)
+    stated = _own(keys, "rank_pattern", module, keys.integer("r", 1, MAX_RANK, rank))
+    if stated != rank:
+        raise TensorError(f"{CONFIG} gives {module} rank {stated:g}, and its tensors have {rank}")
+    alpha = _own(keys, "alpha_pattern", module, keys.number("lora_alpha", 0.0, 1e9, float(rank)))
     return alpha / (rank**0.5 if keys.boolean("use_rslora", False) else rank)
+
+
+def _own(keys: Fields, key: str, module: str, default: float) -> float:
+    """A module's own number, by the pattern that its name ends in."""
+    group = keys.group(key)
+    for pattern in group.values if group is not None else ():
+        if re.search(rf"(^|\.){re.escape(pattern)}$", module) and group is not None:
+            return group.number(pattern, 0.0, 1e9)
+    return default
 
 
 def _sides(matches: Any, weight_of: Any = lambda name: name) -> dict[str, tuple[Tensor, Tensor]]:
