@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pyrite.errors import ModelError
-from pyrite.models.registry import open_model
+from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.quant.dequant import dequantize
 
 EXAMPLES = 300
@@ -74,7 +74,7 @@ def test_changed_folders(tmp_path):
             (tmp_path / name).unlink(missing_ok=True)
             (tmp_path / name).write_bytes(content)
         try:
-            opened = open_model(tmp_path)
+            opened = open_checkpoint(tmp_path)
         except ModelError:
             counts["refused"] += 1
             return
@@ -96,4 +96,4 @@ def test_any_bytes_as_json(tmp_path, name, content):
     (tmp_path / "config.json").write_bytes(b"{}")
     (tmp_path / name).write_bytes(content)
     with pytest.raises(ModelError):
-        open_model(tmp_path)
+        open_checkpoint(tmp_path)

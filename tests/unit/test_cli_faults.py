@@ -117,7 +117,7 @@ def test_files(refuse: Any, golden: Path, tmp_path: Path, verb: str, fault: str)
 def test_a_model_that_does_not_fit(
     refuse: Any, golden: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("pyrite.loading.available_bytes", lambda **_: 1 << 20)
+    monkeypatch.setattr("pyrite.room.available_bytes", lambda **_: 1 << 20)
     path = golden / "gguf_models" / "qwen2_q8_0.gguf"
     code, line = refuse("run", str(path), "hi")
     assert code == 6
