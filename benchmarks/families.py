@@ -42,7 +42,11 @@ LLAMA = {
 
 
 def of(kind: str, **more: Any) -> dict[str, Any]:
-    return {**LLAMA, "model_type": kind, **more}
+    """Of a model with another epsilon, the common one is left out."""
+    common = dict(LLAMA)
+    if "layer_norm_eps" in more:
+        del common["rms_norm_eps"]
+    return {**common, "model_type": kind, **more}
 
 
 def sized(width: int, inner: int, layers: int, heads: int, key_heads: int, rows: int) -> dict:
@@ -144,8 +148,11 @@ def random_folder(config: Mapping[str, Any], shapes: Mapping[str, tuple[int, ...
     ones = encoded(np.ones(1 << 16, np.float32), "BF16").view(np.uint16)
     tensors = {}
     for name, shape in shapes.items():
-        source = ones if len(shape) == 1 else noise
-        tensors[name] = Tensor(name, "BF16", shape, source.view(np.uint8), maker(source, shape))
+        if len(shape) == 1:
+            tensors[name] = Tensor(name, "BF16", shape, ones[: shape[0]].view(np.uint8))
+        else:
+            data = noise.view(np.uint8)
+            tensors[name] = Tensor(name, "BF16", shape, data, maker(noise, shape))
     return Checkpoint(HERE, "safetensors", config["model_type"], config, tensors)
 
 
@@ -156,12 +163,11 @@ def maker(source: Any, shape: tuple[int, ...]) -> Any:
         start = first * 31 % 977
         needed = count * columns
         repeated = np.resize(source[start:], needed)
-        if len(shape) > 1:  # scaled to unit gain by the exponent alone
-            shift = np.uint16(round(np.log2(max(2.0, columns)) / 2))
-            exponent = repeated >> np.uint16(7) & np.uint16(0xFF)
-            kept = repeated - (shift << np.uint16(7))
-            repeated = np.where(exponent > shift, kept, np.uint16(0)).astype(np.uint16)
-        return repeated.view(np.uint8)
+        # Scaled to unit gain by the exponent alone.
+        shift = np.uint16(round(np.log2(max(2.0, columns)) / 2))
+        exponent = repeated >> np.uint16(7) & np.uint16(0xFF)
+        kept = repeated - (shift << np.uint16(7))
+        return np.where(exponent > shift, kept, np.uint16(0)).astype(np.uint16).view(np.uint8)
 
     return make
 
