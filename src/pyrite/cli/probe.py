@@ -21,7 +21,7 @@ from pyrite.cores import choose_threads
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.compile import compile_plan
-from pyrite.graph.ops import Graph
+from pyrite.graph.ops import Graph, SelectRows
 from pyrite.graph.plan import Plan
 from pyrite.graph.rewrite import weights
 from pyrite.kv.pages import pages_for
@@ -85,7 +85,7 @@ def _end(graph: Graph, count: int) -> int:
         beyond = any(match and int(match[1]) >= count for match in names)
         after = index > 0 and any(name.startswith("output") for name in weights(op))
         if beyond or after:
-            return index - 1 if type(graph.ops[index - 1]).__name__ == "SelectRows" else index
+            return index - 1 if isinstance(graph.ops[index - 1], SelectRows) else index
     return len(graph.ops)
 
 
@@ -111,7 +111,6 @@ def _run(
         state_slots=np.zeros(1, np.int32),
     )
     assert count <= PAGE_TOKENS * runner.num_pages
-    runner.run(batch)
     return runner.run(batch).copy()
 
 

@@ -28,7 +28,6 @@ CONFIG = "adapter_config.json"
 MAX_ADAPTERS = 64
 MAX_RANK = 1 << 12
 NAME = re.compile(r"[\w.:/-]{1,128}")
-DOWN, UP = ".lora_a", ".lora_b"
 
 # PEFT puts the model below these names, and its matrices below the module's.
 _PEFT = re.compile(r"(?:base_model\.model\.)?(?P<module>.+)\.lora_(?P<side>[AB])(?:\.\w+)?\.weight")
@@ -132,7 +131,7 @@ def _of_gguf(file: Checkpoint, base: Checkpoint) -> dict[str, tuple[Tensor, Tens
     pairs = {
         weight: (down, _scaled(up, alpha / down.shape[0])) for weight, (down, up) in sides.items()
     }
-    return _arranged(base, pairs)
+    return _matched(arranged(_swapped(base, pairs)), pairs)
 
 
 def _of_folder(folder: Path, base: Checkpoint) -> dict[str, tuple[Tensor, Tensor]]:
@@ -159,7 +158,7 @@ def _of_folder(folder: Path, base: Checkpoint) -> dict[str, tuple[Tensor, Tensor
     }
     _refuse_kinds(keys)
     keys.refuse_unread(CONFIG, HARMLESS)
-    return _translated(base, scaled)
+    return _matched(arranged(as_gguf(_swapped(base, scaled))), scaled)
 
 
 def _refuse_kinds(keys: Fields) -> None:
@@ -212,10 +211,8 @@ def _scaled(up: Tensor, scale: float) -> Tensor:
     return derived.computed(up, lambda values, _: values * scale, f"times {scale!r}")
 
 
-def _translated(
-    base: Checkpoint, pairs: Mapping[str, tuple[Tensor, Tensor]]
-) -> dict[str, tuple[Tensor, Tensor]]:
-    """Each second matrix takes its weight's place in the folder, for rows are what translation
+def _swapped(base: Checkpoint, pairs: Mapping[str, tuple[Tensor, Tensor]]) -> Checkpoint:
+    """Each second matrix takes its weight's place in the file, for rows are what translation
     moves; each first one follows the weight by its columns, which stay."""
     for weight, (_, up) in pairs.items():
         if weight not in base.tensors:
@@ -223,19 +220,7 @@ def _translated(
         if base.tensors[weight].shape[0] != up.shape[0]:
             raise TensorError(f"the adapter has {up.shape[0]} rows for {weight}")
     ups = {weight: replace(up, name=weight) for weight, (_, up) in pairs.items()}
-    swapped = replace(base, tensors={**base.tensors, **ups})
-    return _matched(arranged(as_gguf(swapped)), pairs)
-
-
-def _arranged(
-    base: Checkpoint, pairs: Mapping[str, tuple[Tensor, Tensor]]
-) -> dict[str, tuple[Tensor, Tensor]]:
-    for weight in pairs:
-        if weight not in base.tensors:
-            raise TensorError(f"the adapter is for {weight}, which the model has not")
-    ups = {weight: replace(up, name=weight) for weight, (_, up) in pairs.items()}
-    swapped = replace(base, tensors={**base.tensors, **ups})
-    return _matched(arranged(swapped), pairs)
+    return replace(base, tensors={**base.tensors, **ups})
 
 
 def _matched(
