@@ -23,6 +23,7 @@ from pyrite.errors import (
 )
 from pyrite.formats import derived
 from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
+from pyrite.formats.gguf_writer import TensorSpec, write_gguf
 from pyrite.models.adapters import named, read_adapter, read_adapters, with_adapters
 from pyrite.models.registry import as_model, build_plan, open_model
 from pyrite.quant.dequant import dequantize
@@ -189,6 +190,30 @@ def test_an_adapter_of_another_model(golden: Path, tmp_path: Path):
     write_peft(tmp_path / "a", open_checkpoint(golden / "tiny" / "llama_sharded"), MODULES, 1)
     with pytest.raises(TensorError, match="layers"):
         read_adapter("a", tmp_path / "a", open_checkpoint(golden / "tiny" / "llama"))
+
+
+def test_a_gguf_adapter_of_a_folders_model(golden: Path, tmp_path: Path):
+    base = open_checkpoint(golden / "tiny" / "llama")
+    write_peft(tmp_path / "peft", base, MODULES, 1)
+    theirs = read_adapter("a", tmp_path / "peft", base)
+    matrices = {
+        f"{weight}.lora_{side}": dequantize(tensor.read(), tensor.type, tensor.shape)
+        for weight, pair in theirs.pairs.items()
+        for side, tensor in zip("ab", pair, strict=True)
+    }
+    specs = [TensorSpec(name, "F32", values.shape) for name, values in matrices.items()]
+    metadata = {
+        "general.type": "adapter",
+        "general.architecture": "llama",
+        "adapter.type": "lora",
+        "adapter.lora.alpha": float(RANK),
+    }
+    path = tmp_path / "adapter.gguf"
+    write_gguf(path, metadata, specs, lambda spec: matrices[spec.name].reshape(-1).view(np.uint8))
+    model = as_model(base)
+    expected = logits(with_adapters(model, [theirs]), [0])
+    actual = logits(with_adapters(model, [read_adapter("a", path, base)]), [0])
+    np.testing.assert_array_equal(actual, expected)
 
 
 def test_a_folder_that_is_none(golden: Path):
