@@ -45,6 +45,7 @@ class EmbeddingRequest:
     pooling: str | None = None  # None: what the model was made for, else "mean"
     normalize: bool = True  # to length 1
     dimensions: int | None = None  # the first so many; cut before the length is taken
+    adapter: str = ""  # the name of one that was loaded with the model; none when empty
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +67,7 @@ class _Text:
     order: tuple[int, int]  # index in its request, arrival of the request
     ids: NDArray[np.int32]
     pool: Pool
+    adapter: int = -1  # the number of the request's
     pages: list[int] = field(default_factory=list)
     slot: int = -1  # of its state, in a model with states
     num_computed: int = 0
@@ -122,10 +124,11 @@ class Embedder:
         self._check(request)
         assert self.runner is not None  # prepared before anything is taken
         pooling, arrival = request.pooling or self.default_pooling, next(self._arrivals)
+        adapter = self._loaded.engine.adapter_number(request.adapter)
         self._vectors[request.request_id] = {}
         for index, ids in enumerate(request.inputs):
             order, pool = (index, arrival), Pool(pooling, len(ids))
-            text = _Text(request, index, order, np.array(ids, np.int32), pool)
+            text = _Text(request, index, order, np.array(ids, np.int32), pool, adapter)
             insort(self._waiting, text, key=lambda one: one.order)
 
     def cancel(self, request_id: str) -> bool:
@@ -152,11 +155,12 @@ class Embedder:
         pooling: str | None = None,
         normalize: bool = True,
         dimensions: int | None = None,
+        adapter: str = "",
     ) -> tuple[Floats, ...]:
         """The vectors of `inputs`, when nobody else has work here. Raises what `add` does."""
         assert not self.has_work, "embed runs alone"
         asked = tuple(tuple(ids) for ids in inputs)
-        self.add(EmbeddingRequest("", asked, pooling, normalize, dimensions))
+        self.add(EmbeddingRequest("", asked, pooling, normalize, dimensions, adapter))
         ended: list[Embedded] = []
         while self.has_work:
             ended += self.step()
@@ -325,6 +329,7 @@ def assemble(slices: Sequence[_Slice], wanted: Sequence[range]) -> Batch:
         page_tables=tables,
         output_rows=np.concatenate(rows).astype(np.int32),
         state_slots=np.array([work.text.slot for work in slices], np.int32),
+        adapters=np.array([work.text.adapter for work in slices], np.int32),
     )
 
 

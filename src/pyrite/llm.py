@@ -324,7 +324,7 @@ class Model:
         single = isinstance(texts, str)
         prompts: Iterable[Prompt] = (texts,) if isinstance(texts, str) else texts
         inputs = tuple(tuple(self._whole_ids(prompt, special)) for prompt in prompts)
-        request = EmbeddingRequest("", inputs, pooling, normalize, dimensions)
+        request = EmbeddingRequest("", inputs, pooling, normalize, dimensions, self.adapter)
         vectors = self._embedded(request)
         return vectors[0] if single else np.stack(vectors)
 
@@ -340,15 +340,11 @@ class Model:
         from pyrite.embedding import EmbeddingRequest
 
         ids = tuple(self._whole_ids(prompt, special))
-        return self._embedded(EmbeddingRequest("", (ids,), "none", normalize, dimensions))[0]
+        request = EmbeddingRequest("", (ids,), "none", normalize, dimensions, self.adapter)
+        return self._embedded(request)[0]
 
     def _embedded(self, request: EmbeddingRequest) -> tuple[NDArray[np.float32], ...]:
         """Other threads' requests go on between two batches of this one."""
-        if self.adapter:
-            hint = "set model.adapter to an empty text for this call"
-            raise ParameterError(
-                "adapter", self.adapter, "none: vectors are of the model", hint=hint
-            )
         with self._embedding:
             with self._driver.exclusive():
                 self._embedder.add(request)

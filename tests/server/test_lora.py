@@ -130,6 +130,29 @@ def walk(value: object) -> list[object]:
 TEXTS = ("text", "content", "response")
 
 
+@pytest.mark.parametrize("route", ["/v1/embeddings", "/api/embed", "/api/embeddings"])
+def test_vectors_are_the_adapters(served: Served, route: str) -> None:
+    field = "prompt" if route == "/api/embeddings" else "input"
+
+    def vector(model: str) -> tuple[str, list[float]]:
+        with served.client() as client:
+            response = client.post(route, json={"model": model, field: PROMPT})
+        assert response.status_code == 200, response.text
+        told = response.json()
+        if "data" in told:
+            return told["model"], told["data"][0]["embedding"]
+        return model, told["embedding"] if "embedding" in told else told["embeddings"][0]
+
+    with pyrite.load(MODEL) as model:
+        expected = model.embed(PROMPT, normalize=route != "/api/embeddings")
+    found = {name: vector(name) for name in ("tiny", "poet", "a/b", "tiny")}
+    assert [name for name, _ in found.values()] == ["tiny", "poet", "a/b"]
+    np.testing.assert_allclose(found["tiny"][1], expected, rtol=1e-5, atol=1e-7)
+    for other in ("poet", "a/b"):
+        assert np.abs(np.array(found[other][1]) - expected).max() > 0.1 * expected.std()
+    assert found["poet"][1] != found["a/b"][1]
+
+
 def test_a_name_that_is_none(served: Served) -> None:
     with served.client() as client:
         response = client.post("/v1/completions", json={"model": "bard", "prompt": "x"})
@@ -149,6 +172,19 @@ def test_python_and_the_command_line(
         model.adapter = "y"
         with pytest.raises(ParameterError, match="one that was loaded: x"):
             model.generate(PROMPT)
+        model.adapter = "x"
+        vector = model.embed(PROMPT)
+        model.adapter = ""
+        assert np.abs(vector - model.embed(PROMPT)).max() > 0.1 * vector.std()
+    arguments = ["embed", str(MODEL), PROMPT, "--lora", str(adapters[0])]
+    done = subprocess.run(
+        [sys.executable, "-m", "pyrite", *arguments],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        timeout=60,
+        check=True,
+    )
+    np.testing.assert_allclose(json.loads(done.stdout)["embedding"], vector, rtol=1e-5, atol=1e-7)
     arguments = ["run", str(MODEL), PROMPT, "--raw", "-n", "24", "--temp", "0"]
     done = subprocess.run(
         [sys.executable, "-m", "pyrite", *arguments, "--lora", str(adapters[0])],

@@ -225,6 +225,7 @@ class Service:
         normalize: bool,
         dimensions: int | None,
         tenant: str = "",
+        adapter: str = "",
     ) -> Vectors:
         """Vectors of texts, or of token ids. Raises PyriteError."""
         self.check_open()
@@ -237,7 +238,7 @@ class Service:
             with self._reading():
                 ids = await self.prompts.apart(size, self.prompts.ids_of_each, inputs)
             request_id = f"{self._prefix}-{next(self._numbers)}"
-            asked = EmbeddingRequest(request_id, ids, pooling, normalize, dimensions)
+            asked = EmbeddingRequest(request_id, ids, pooling, normalize, dimensions, adapter)
             vectors = await self.link.embed(asked)
         finally:
             self.num_open -= 1

@@ -151,9 +151,13 @@ async def embed(service: Service, body: bytes, tenant: str, answer_id: str) -> J
     request, headers = read(body, EMBED, EmbedRequest)
     check_model(service, request.model)
     texts = [request.input] if isinstance(request.input, str) else request.input
-    dimensions = request.dimensions
     vectors = await service.embed(
-        texts, pooling=None, normalize=True, dimensions=dimensions, tenant=tenant
+        texts,
+        pooling=None,
+        normalize=True,
+        dimensions=request.dimensions,
+        tenant=tenant,
+        adapter=adapter_of(service, request.model),
     )
     reply = {
         "model": request.model,
@@ -168,7 +172,12 @@ async def embeddings(service: Service, body: bytes, tenant: str, answer_id: str)
     request, headers = read(body, EMBEDDINGS, EmbeddingsRequest)
     check_model(service, request.model)
     vectors = await service.embed(
-        [request.prompt], pooling=None, normalize=False, dimensions=None, tenant=tenant
+        [request.prompt],
+        pooling=None,
+        normalize=False,
+        dimensions=None,
+        tenant=tenant,
+        adapter=adapter_of(service, request.model),
     )
     return JsonReply({"embedding": numbers_of(vectors.data[0])}, headers)
 

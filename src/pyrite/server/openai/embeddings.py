@@ -44,14 +44,16 @@ async def reply_to(service: Service, body: bytes, tenant: str, answer_id: str) -
     headers = header_of(FIELDS.check(raw))
     request = converted(raw, EmbeddingsRequest)
     service.card.check(request.model)
+    adapter = service.card.adapter_of(request.model)
     vectors = await service.embed(
         inputs_of(request.input),
         pooling=request.pooling,
         normalize=request.normalize,
         dimensions=request.dimensions,
         tenant=tenant,
+        adapter=adapter,
     )
-    return JsonReply(await as_dict(vectors, request, service.card.name), headers)
+    return JsonReply(await as_dict(vectors, request, adapter or service.card.name), headers)
 
 
 def inputs_of(given: str | list[Any]) -> list[str | tuple[int, ...]]:
