@@ -27,6 +27,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("models",),
     ("backends",),
     ("sequence", "continuation", "steptimes", "room", "export", "passages"),
+    ("adapter_export",),
     ("evaluation", "quantized"),
     ("shares", "leaders", "step"),
     ("scheduler", "keeper", "identity"),

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
+from safetensors.numpy import load_file, save_file
 
 import pyrite
 from peft_folders import MODULES, RANK, merged, write_peft
@@ -30,7 +32,7 @@ from steps import Part, make_batch, num_pages
 IDS = list(range(5, 25))
 
 
-def logits(model: Checkpoint, adapters, backend=None, threads: int = 1):
+def logits(model: Checkpoint, adapters, backend=None, threads: int = 1, ids=IDS):
     """Of the same tokens as sequences with each of these adapters, in one batch."""
     runner = (backend or ReferenceBackend()).prepare(
         build_plan(model),
@@ -40,13 +42,13 @@ def logits(model: Checkpoint, adapters, backend=None, threads: int = 1):
         num_threads=threads,
         precision="default",
     )
-    pages = num_pages(len(IDS))
+    pages = num_pages(len(ids))
     parts = [
-        Part(IDS, range(pages * index, pages * (index + 1)), 0, range(len(IDS)))
+        Part(ids, range(pages * index, pages * (index + 1)), 0, range(len(ids)))
         for index in range(len(adapters))
     ]
     batch = replace(make_batch(parts), adapters=np.array(adapters, np.int32))
-    return runner.run(batch).reshape(len(adapters), len(IDS), -1).copy()
+    return runner.run(batch).reshape(len(adapters), len(ids), -1).copy()
 
 
 @pytest.mark.parametrize("case", ["llama", "qwen2", "gemma", "phi3"])
@@ -130,14 +132,16 @@ def test_logits_are_the_adapters(golden: Path, tmp_path: Path):
 
 
 WRONG = {
-    "another rank": ({"r": 8}, TensorError, "rank 8, and its tensors have 4"),
+    "another rank": ({"r": 8}, TensorError, r"have rank 4, and adapter_config.json says r = 8"),
     "a rank that is none": ({"r": -1}, FormatError, "r = -1"),
-    "a rank of its own": ({"rank_pattern": {"q_proj": 2}}, TensorError, "rank 2"),
+    "a rank of its own": ({"rank_pattern": {"q_proj": 2}}, TensorError, "rank_pattern = 2"),
+    "a pattern": ({"alpha_pattern": {"layers.[01].*": 2}}, UnsupportedError, "regular expression"),
+    "no alpha": ({"lora_alpha": None}, FormatError, "lora_alpha is missing"),
     "no LoRA": ({"peft_type": "IA3"}, UnsupportedError, "IA3"),
     "another kind": ({"use_dora": True}, UnsupportedError, "use_dora"),
-    "biases": ({"bias": "all"}, UnsupportedError, "bias = 'all'"),
     "whole modules": ({"modules_to_save": ["lm_head"]}, UnsupportedError, "modules_to_save"),
-    "an unknown key": ({"megatron_core": 3}, UnsupportedError, "megatron_core"),
+    "another model": ({"init_lora_weights": "pissa"}, UnsupportedError, "pissa"),
+    "an unknown key": ({"rotation": 3}, UnsupportedError, "rotation"),
     "a number that is none": ({"lora_alpha": "much"}, FormatError, "lora_alpha"),
 }
 
@@ -147,14 +151,139 @@ def test_other_mathematics_are_refused(golden: Path, tmp_path: Path, case: str):
     config, error, message = WRONG[case]
     base = open_checkpoint(golden / "tiny" / "llama")
     write_peft(tmp_path / "a", base, MODULES, 1, **config)
-    with pytest.raises(error, match=message):
+    with pytest.raises(error, match=message) as caught:
         read_adapter("a", tmp_path / "a", base)
+    assert str(caught.value).startswith(f"adapter {tmp_path / 'a'}: ")
+
+
+STRAY = {
+    "lora_magnitude_vector": "DoRA",
+    "lora_B.bias": "bias of a second matrix",
+    "lora_embedding_A": "embedding table",
+    "bias": "a bias",
+    "weight": "a whole weight",
+}
+
+
+@pytest.mark.parametrize("kind", STRAY)
+def test_tensors_beside_the_matrices_are_refused(golden: Path, tmp_path: Path, kind: str):
+    base = open_checkpoint(golden / "tiny" / "llama")
+    write_peft(tmp_path / "a", base, MODULES, 1, bias="all")
+    read_adapter("a", tmp_path / "a", base)
+    path = tmp_path / "a" / "adapter_model.safetensors"
+    name = f"base_model.model.model.layers.0.mlp.up_proj.{kind}"
+    save_file({**load_file(path), name: np.zeros((4, 4), np.float32)}, path)
+    with pytest.raises(TensorError, match=f"{re.escape(name)} is .*{STRAY[kind]}"):
+        read_adapter("a", tmp_path / "a", base)
+
+
+@pytest.mark.parametrize(("value", "shown"), [(np.nan, "nan"), (-np.inf, "-inf")])
+@pytest.mark.parametrize("kind", ["folder", "file"])
+def test_values_that_are_not_finite_are_the_adapters_fault(
+    golden: Path, tmp_path: Path, kind: str, value: float, shown: str
+):
+    path = golden / "tiny" / "llama"
+    write_peft(tmp_path / "a", open_checkpoint(path), MODULES, 1)
+    weights = tmp_path / "a" / "adapter_model.safetensors"
+    tensors = load_file(weights)
+    name = "base_model.model.model.layers.1.self_attn.q_proj.lora_A.weight"
+    tensors[name][2, 7:9] = value
+    save_file(tensors, weights)
+    place = tmp_path / "a"
+    if kind == "file":
+        name = "blk.0.attn_q.weight.lora_a"
+        matrices = {
+            "blk.0.attn_q.weight.lora_a": np.ones((4, 64), np.float32),
+            "blk.0.attn_q.weight.lora_b": np.ones((64, 4), np.float32),
+        }
+        matrices[name][2, 7:9] = value
+        place = write_gguf_adapter(tmp_path / "a.gguf", matrices)
+    with pytest.raises(TensorError) as caught:
+        pyrite.load(path, lora=[str(place)])
+    said = str(caught.value)
+    assert said.startswith(f"adapter {place}: tensor {name} holds 2 values that are not finite")
+    assert f"the first is {shown}, in row 2, column 7" in said
 
 
 def test_an_adapter_of_another_model(golden: Path, tmp_path: Path):
     write_peft(tmp_path / "a", open_checkpoint(golden / "tiny" / "llama_sharded"), MODULES, 1)
-    with pytest.raises(TensorError, match="layers"):
+    with pytest.raises(TensorError, match=r"layers.3.mlp.down_proj.weight, which llama has not"):
         read_adapter("a", tmp_path / "a", open_checkpoint(golden / "tiny" / "llama"))
+    write_peft(tmp_path / "c", open_checkpoint(golden / "tiny" / "llama_tied"), ["q_proj"], 1)
+    with pytest.raises(TensorError, match=r"of \(96, \d+\), and llama has it as \(64, 64\)"):
+        read_adapter("c", tmp_path / "c", open_checkpoint(golden / "tiny" / "llama"))
+    write_peft(tmp_path / "b", open_checkpoint(golden / "tiny" / "phi3"), ["qkv_proj"], 1)
+    with pytest.raises(TensorError, match=r"layers.0.self_attn.qkv_proj.weight, which llama has"):
+        read_adapter("b", tmp_path / "b", open_checkpoint(golden / "tiny" / "llama"))
+
+
+def test_a_model_is_no_adapter(golden: Path):
+    path = golden / "gguf_models" / "llama_q8_0.gguf"
+    with pytest.raises(FormatError, match="it is a model, and no adapter"):
+        read_adapter("a", path, open_checkpoint(path))
+
+
+@pytest.mark.parametrize("case", ["plain", "patterns"])
+@pytest.mark.parametrize("backend", [ReferenceBackend, CpuBackend])
+def test_what_peft_wrote_gives_what_peft_computes(golden: Path, case: str, backend):
+    """With ranks and alphas of some modules' own, and scales by the root of the rank."""
+    path, folder = golden / "tiny" / "llama", golden / "adapters" / case
+    adapter = read_adapter(case, folder, open_checkpoint(path))
+    expected = np.load(folder / "expected.npz")["logits_1"]
+    ids = np.load(path / "expected.npz")["ids_1"].tolist()
+    model = with_adapters(open_model(path), [adapter])
+    found = logits(model, [0], backend(), ids=ids)[0]
+    tolerance = 3e-5 if backend is ReferenceBackend else 1e-2
+    assert np.abs(found - expected).max() < tolerance * expected.std()
+
+
+def test_an_adapter_of_a_model_without_a_head(golden: Path, tmp_path: Path):
+    """As models for vectors are saved: names without `model.`; adapters may have it or not."""
+    base = open_checkpoint(golden / "tiny" / "llama")
+    write_peft(tmp_path / "with", base, MODULES, 1)
+    shorter = {
+        name.removeprefix("model."): replace(tensor, name=name.removeprefix("model."))
+        for name, tensor in base.tensors.items()
+    }
+    bare = replace(base, tensors=shorter)
+    write_peft(tmp_path / "without", bare, MODULES, 1)
+    expected = read_adapter("a", tmp_path / "with", base).fingerprint
+    for model in (base, bare):
+        for name in ("with", "without"):
+            assert read_adapter("a", tmp_path / name, model).fingerprint == expected
+
+
+def write_gguf_adapter(path: Path, matrices, **keys) -> Path:
+    specs = [TensorSpec(name, "F32", values.shape) for name, values in matrices.items()]
+    metadata = {
+        "general.type": "adapter",
+        "general.architecture": "llama",
+        "adapter.type": "lora",
+        "adapter.lora.alpha": float(RANK),
+        **keys,
+    }
+    write_gguf(path, metadata, specs, lambda spec: matrices[spec.name].reshape(-1).view(np.uint8))
+    return path
+
+
+def test_an_alpha_of_none_scales_nothing(golden: Path, tmp_path: Path):
+    """As llama.cpp takes it; and a key that is not known may change the mathematics."""
+    base = open_checkpoint(golden / "tiny" / "llama")
+    matrices = {
+        "blk.0.attn_q.weight.lora_a": np.ones((4, 64), np.float32),
+        "blk.0.attn_q.weight.lora_b": np.ones((64, 4), np.float32),
+    }
+    found = []
+    for alpha in (0.0, 4.0, 8.0):
+        path = tmp_path / f"{alpha}.gguf"
+        write_gguf_adapter(path, matrices, **{"adapter.lora.alpha": alpha})
+        found.append(read_adapter("a", path, base).fingerprint)
+    assert found[0] == found[1] != found[2]
+    path = write_gguf_adapter(
+        tmp_path / "x.gguf", matrices, **{"adapter.alora.invocation_tokens": [1, 2]}
+    )
+    with pytest.raises(UnsupportedError, match=r"alora\.invocation_tokens"):
+        read_adapter("a", path, base)
 
 
 def test_a_gguf_adapter_of_a_folders_model(golden: Path, tmp_path: Path):
@@ -166,15 +295,7 @@ def test_a_gguf_adapter_of_a_folders_model(golden: Path, tmp_path: Path):
         for weight, pair in theirs.pairs.items()
         for side, tensor in zip("ab", pair, strict=True)
     }
-    specs = [TensorSpec(name, "F32", values.shape) for name, values in matrices.items()]
-    metadata = {
-        "general.type": "adapter",
-        "general.architecture": "llama",
-        "adapter.type": "lora",
-        "adapter.lora.alpha": float(RANK),
-    }
-    path = tmp_path / "adapter.gguf"
-    write_gguf(path, metadata, specs, lambda spec: matrices[spec.name].reshape(-1).view(np.uint8))
+    path = write_gguf_adapter(tmp_path / "adapter.gguf", matrices)
     model = as_model(base)
     expected = logits(with_adapters(model, [theirs]), [0])
     actual = logits(with_adapters(model, [read_adapter("a", path, base)]), [0])

@@ -271,7 +271,7 @@ def test_the_command_refuses_what_would_lose_or_not_find_a_file(golden_model, tm
     assert "q4_k_m" in refused(capsys, golden_model, out, "--type", "q4")
     assert "ends in .gguf" in refused(capsys, golden_model, tmp_path / "out.bin")
     assert "a folder that is there" in refused(capsys, golden_model, tmp_path / "no" / "out.gguf")
-    assert "model itself" in refused(capsys, golden_model, golden_model, "--force")
+    assert "made of" in refused(capsys, golden_model, golden_model, "--force")
     assert "1024" in refused(capsys, golden_model, out, "-t", "0")
     assert main(["quantize", golden_model, str(out), "--imatrix", golden_model]) == 3
     assert "no importance matrix" in capsys.readouterr().err

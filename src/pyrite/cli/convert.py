@@ -1,56 +1,111 @@
-"""Makes a GGUF file of a folder in Hugging Face's layout.
+"""Makes a GGUF file of a folder in Hugging Face's layout: a model, or an adapter (LoRA).
 
 The file opens in Pyrite and in llama.cpp. Weights stay in the type they have unless --type names a
-recipe, as pyrite quantize has them; what the folder has quantized stays as it is. A run that was
-interrupted goes on when it is started again.
+recipe, as pyrite quantize has them; what the folder has quantized stays as it is. An adapter that
+PEFT wrote needs the folder of its model besides: --base. A run that was interrupted goes on when it
+is started again.
 """
 
 from __future__ import annotations
 
 import argparse
-import sys
 import time
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyrite.cli.models import find_model
-from pyrite.cli.progress import Progress
-from pyrite.cli.quantize import check_target, checked_threads, summary, weights
-from pyrite.cli.terminal import this_terminal
-from pyrite.errors import ParameterError
+from pyrite.cli.output import check_output
+from pyrite.cli.quantize import ENDING, checked_threads, converted, summary
+from pyrite.cli.terminal import Terminal, size, this_terminal, warn
+from pyrite.errors import ParameterError, RequestError
+
+if TYPE_CHECKING:
+    from pyrite.formats.checkpoint import Checkpoint
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("model", metavar="FOLDER")
+    parser.add_argument("model", metavar="FOLDER", help="of a model, or of an adapter")
     parser.add_argument("out", metavar="OUT.gguf")
+    parser.add_argument("--base", metavar="MODEL", help="of an adapter: the folder of its model")
     parser.add_argument("--type", metavar="RECIPE", help="default: the type that most weights have")
     parser.add_argument("-t", "--threads", type=int, help="threads to compute with")
     parser.add_argument("--force", action="store_true", help="write over OUT.gguf")
 
 
 def run(options: argparse.Namespace) -> int:
-    from pyrite.conversion import convert, find_recipe, plan_conversion
-    from pyrite.cores import choose_threads
+    from pyrite.models.peft import is_adapter
+
+    terminal, threads = this_terminal(), checked_threads(options.threads)
+    out, place = Path(options.out), Path(options.model).expanduser()
+    if is_adapter(place):
+        return convert_adapter(options, place, out, threads, terminal)
+    if options.base is not None:
+        limit = "left out: FOLDER is no adapter, for it has no adapter_config.json"
+        raise ParameterError("--base", options.base, limit)
+    return convert_model(options, out, threads, terminal)
+
+
+def convert_model(
+    options: argparse.Namespace, out: Path, threads: int | None, terminal: Terminal
+) -> int:
+    from pyrite.conversion import find_recipe, plan_conversion
     from pyrite.export import as_gguf_file, natural_recipe
-    from pyrite.formats.checkpoint import open_checkpoint
     from pyrite.models.registry import as_model, build_plan
 
-    terminal = this_terminal()
-    out, threads = Path(options.out), checked_threads(options.threads)
-    found = open_checkpoint(find_model(options.model, terminal))
-    if found.format == "gguf":
-        hint = "pyrite quantize makes another GGUF file of it"
-        raise ParameterError("FOLDER", options.model, "a folder with config.json", hint=hint)
-    check_target(out, found, force=options.force)
+    found = opened_folder("FOLDER", options.model, terminal)
+    check_output("OUT.gguf", out, found.files, force=options.force, ending=ENDING)
     checkpoint, lost = as_gguf_file(found)
     build_plan(as_model(found))  # whatever cannot be run is not written
     for sentence in lost:
-        print(f"pyrite: not in the file: {sentence}", file=sys.stderr)
-    if checkpoint.tokenizer is None:
-        print("pyrite: no engine loads the file without a tokenizer", file=sys.stderr)
+        warn(f"not in the file: {sentence}")
     recipe = find_recipe(options.type or natural_recipe(checkpoint))
     conversion = plan_conversion(checkpoint, recipe, keeps_quantized=True)
     started = time.monotonic()
-    with Progress(f"converting {out.name}", terminal, unit=weights) as progress:
-        resumed = convert(conversion, out, choose_threads(threads).count, progress)
+    resumed = converted(conversion, out, threads, f"converting {out.name}", terminal)
     print(summary(out, checkpoint, conversion, time.monotonic() - started, resumed))
     return 0
+
+
+def convert_adapter(
+    options: argparse.Namespace,
+    folder: Path,
+    out: Path,
+    threads: int | None,
+    terminal: Terminal,
+) -> int:
+    from pyrite.adapter_export import plan_adapter
+
+    base = opened_folder("--base", options.base or base_of(folder), terminal)
+    check_output("OUT.gguf", out, folder.glob("*"), force=options.force, ending=ENDING)
+    conversion = plan_adapter(folder, base, options.type)
+    converted(conversion, out, threads, f"converting {out.name}", terminal)
+    count, alpha = len(conversion.targets) // 2, conversion.metadata["adapter.lora.alpha"]
+    architecture = conversion.metadata["general.architecture"]
+    print(
+        f"{out}: an adapter of {count} matrices for {architecture}, alpha {alpha:g}, "
+        f"{size(conversion.num_bytes)}"
+    )
+    return 0
+
+
+def base_of(folder: Path) -> str:
+    """A folder that is here, by the adapter's own word. Raises RequestError."""
+    from pyrite.models.peft import base_name
+
+    named = base_name(folder)
+    if named and Path(named).is_dir():
+        return named
+    said = f": adapter_config.json names {named}" if named else ""
+    hint = f"--base FOLDER, the folder of that model{said}"
+    raise RequestError(f"{folder} is an adapter, and its model is not named", hint=hint)
+
+
+def opened_folder(name: str, model: str, terminal: Terminal) -> Checkpoint:
+    """`name`: of the argument. Raises ParameterError for a GGUF file."""
+    from pyrite.formats.checkpoint import open_checkpoint
+
+    found = open_checkpoint(find_model(model, terminal))
+    if found.format == "gguf":
+        hint = "pyrite quantize makes another GGUF file of one" if name == "FOLDER" else ""
+        raise ParameterError(name, model, "a folder with config.json", hint=hint)
+    return found

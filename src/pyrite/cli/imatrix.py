@@ -12,9 +12,9 @@ from pathlib import Path
 from pyrite.cli import options as shared
 from pyrite.cli.eval import add_chunks, checked_chunks, text_of, tokens
 from pyrite.cli.models import find_model
+from pyrite.cli.output import check_output
 from pyrite.cli.progress import Progress
 from pyrite.cli.terminal import this_terminal
-from pyrite.errors import ParameterError
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,7 +34,7 @@ def run(options: argparse.Namespace) -> int:
     from pyrite.passages import cut
 
     terminal, out = this_terminal(), Path(options.output)
-    check_output(out, force=options.force)
+    check_output("--output", out, (Path(options.text),), force=options.force)
     text, chunk = text_of(options.text), checked_chunks(options)
     settings = Settings(
         threads=options.threads, context=chunk, speculation="off", prefix_cache=False
@@ -47,11 +47,3 @@ def run(options: argparse.Namespace) -> int:
     write_importance(found)
     print(f"{out}: {len(found.entries)} matrices over {chunks.size} tokens")
     return 0
-
-
-def check_output(out: Path, *, force: bool) -> None:
-    if out.is_dir() or not out.parent.is_dir():
-        raise ParameterError("--output", str(out), "the name of a file in a folder that is there")
-    if out.exists() and not force:
-        hint = "--force writes over it"
-        raise ParameterError("--output", str(out), "the name of no file that is there", hint=hint)

@@ -13,13 +13,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyrite.cli.models import find_model
+from pyrite.cli.output import check_output
 from pyrite.cli.progress import Progress
-from pyrite.cli.terminal import Terminal, size, this_terminal
+from pyrite.cli.terminal import Terminal, size, this_terminal, warn
 from pyrite.errors import ParameterError
 
 if TYPE_CHECKING:
     from pyrite.conversion import Conversion
     from pyrite.formats.checkpoint import Checkpoint
+
+
+ENDING = ".gguf"  # of a file that is written
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +36,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    from pyrite.conversion import convert, find_recipe, plan_conversion
-    from pyrite.cores import choose_threads
+    from pyrite.conversion import find_recipe, plan_conversion
     from pyrite.export import as_gguf_file
     from pyrite.formats.checkpoint import open_checkpoint
     from pyrite.formats.imatrix import read_importance
@@ -43,20 +46,34 @@ def run(options: argparse.Namespace) -> int:
     threads = checked_threads(options.threads)
     checkpoint, lost = as_gguf_file(open_checkpoint(find_model(options.model, terminal)))
     for sentence in lost:
-        terminal.note(f"not in the file: {sentence}")
-    check_target(out, checkpoint, force=options.force)
-    importance = read_importance(Path(options.imatrix)) if options.imatrix else None
+        warn(f"not in the file: {sentence}")
+    known = [Path(options.imatrix)] if options.imatrix else []
+    inputs = (*checkpoint.files, *known)
+    check_output("OUT.gguf", out, inputs, force=options.force, ending=ENDING)
+    importance = read_importance(known[0]) if known else None
     conversion = plan_conversion(checkpoint, recipe, importance)
-    warn(conversion, terminal)
+    if told := loss(conversion):
+        warn(told)
     started = time.monotonic()
-    try:
-        with Progress(f"quantizing {out.name}", terminal, unit=weights) as progress:
-            resumed = convert(conversion, out, choose_threads(threads).count, progress)
-    except KeyboardInterrupt:
-        terminal.note(f"{out}.partial is kept: the same command goes on with it")
-        raise
+    resumed = converted(conversion, out, threads, f"quantizing {out.name}", terminal)
     print(summary(out, checkpoint, conversion, time.monotonic() - started, resumed))
     return 0
+
+
+def converted(
+    conversion: Conversion, out: Path, threads: int | None, label: str, terminal: Terminal
+) -> int:
+    """Writes the file; gives the number of tensors that an earlier run had finished."""
+    from pyrite.conversion import convert
+    from pyrite.cores import choose_threads
+
+    try:
+        with Progress(label, terminal, unit=weights) as progress:
+            return convert(conversion, out, choose_threads(threads).count, progress)
+    except (KeyboardInterrupt, SystemExit):
+        if out.with_name(f"{out.name}.journal").exists():
+            terminal.note(f"{out}.partial is kept: the same command goes on with it")
+        raise
 
 
 def checked_threads(asked: int | None) -> int | None:
@@ -65,33 +82,21 @@ def checked_threads(asked: int | None) -> int | None:
     return asked
 
 
-def check_target(out: Path, checkpoint: Checkpoint, *, force: bool) -> None:
-    """Raises ParameterError where a file would be lost."""
-    if out.is_dir() or not out.name.endswith(".gguf"):
-        raise ParameterError("OUT.gguf", str(out), "the name of a file that ends in .gguf")
-    if not out.parent.is_dir():
-        raise ParameterError("OUT.gguf", str(out), "in a folder that is there")
-    if not out.exists():
-        return
-    if any(out.samefile(path) for path in checkpoint.files):
-        raise ParameterError("OUT.gguf", str(out), "another file than the model itself")
-    if not force:
-        hint = "--force writes over it"
-        raise ParameterError("OUT.gguf", str(out), "the name of no file that is there", hint=hint)
-
-
-def warn(conversion: Conversion, terminal: Terminal) -> None:
-    lossy = [
-        target
+def loss(conversion: Conversion) -> str:
+    """What is to be told of tensors that are quantized a second time; empty where none is."""
+    found = [
+        target.source.type
         for target in conversion.targets
         if target.source.type not in ("F32", "F16", "BF16")
         and target.source.type != target.spec.type
     ]
-    if lossy:
-        terminal.note(
-            f"{len(lossy)} tensors are quantized already ({lossy[0].source.type}): what they lost "
-            "stays lost; take the original where there is one"
-        )
+    if not found:
+        return ""
+    types = ", ".join(sorted(set(found)))
+    return (
+        f"{len(found)} of {len(conversion.targets)} tensors are quantized already ({types}), and "
+        "what they lost stays lost: take the original model where there is one"
+    )
 
 
 def summary(

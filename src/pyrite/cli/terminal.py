@@ -29,6 +29,11 @@ class Terminal:
         return f"\x1b[2m{text}\x1b[0m" if self.colour and text else text
 
 
+def warn(text: str) -> None:
+    """A line to stderr, whoever reads it: the result is less than what was given."""
+    print(f"pyrite: warning: {text}", file=sys.stderr)
+
+
 def this_terminal() -> Terminal:
     dumb = os.environ.get("TERM") == "dumb"
     return Terminal(

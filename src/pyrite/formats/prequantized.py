@@ -25,6 +25,8 @@ from pyrite.formats.packed_integers import Parts
 
 METHODS = "gptq, awq, fp8, mxfp4, compressed-tensors"
 
+SETTINGS = ("quantization_config", "compression_config")  # keys of config.json
+
 # Scales of keys and values kept in 8 bits, which are not rounded so here.
 OF_CACHES = (".k_scale", ".v_scale", ".q_scale", ".prob_output_scale")
 
@@ -39,7 +41,7 @@ def read_quantized(
 
     Raises UnsupportedError for a method or a setting that is not executed, FormatError.
     """
-    settings = config.get("quantization_config") or config.get("compression_config")
+    settings = next((config[key] for key in SETTINGS if config.get(key)), None)
     if settings is None:
         return tensors
     if not isinstance(settings, Mapping):

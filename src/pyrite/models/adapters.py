@@ -9,47 +9,35 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
-from pyrite.errors import FormatError, ParameterError, TensorError, UnsupportedError
-from pyrite.formats import derived
+from pyrite.errors import (
+    FormatError,
+    ModelError,
+    ModelNotFoundError,
+    ParameterError,
+    TensorError,
+    UnsupportedError,
+)
 from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
-from pyrite.formats.folder import optional_json, weight_files
-from pyrite.formats.safetensors import read_safetensors, tensors_of
+from pyrite.formats.prequantized import SETTINGS, read_quantized
 from pyrite.graph.build import down_name, up_name
 from pyrite.models.fields import Fields
-from pyrite.models.registry import arranged, as_gguf
+from pyrite.models.lora import Pair, paired
+from pyrite.models.peft import read_peft
+from pyrite.models.registry import arranged, as_gguf, as_model
 from pyrite.records import dataclass
 
-CONFIG = "adapter_config.json"
 MAX_ADAPTERS = 64
-MAX_RANK = 1 << 12
 NAME = re.compile(r"[\w.:/-]{1,128}")
+MATRIX = re.compile(r"(?P<weight>.+\.weight)\.lora_(?P<side>[ab])")  # of a GGUF file
+UNTOLD = frozenset({"lora.task_name", "lora.prompt_prefix"})  # keys that say nothing of products
+ANOTHER = "the adapter was made for another model"
 
-# PEFT puts the model below these names, and its matrices below the module's.
-_PEFT = re.compile(r"(?:base_model\.model\.)?(?P<module>.+)\.lora_(?P<side>[AB])(?:\.\w+)?\.weight")
-_GGUF = re.compile(r"(?P<weight>.+\.weight)\.lora_(?P<side>[ab])")
-
-# Keys of adapter_config.json that matter in training alone, or say where something is.
-HARMLESS = frozenset(
-    {
-        "auto_mapping",
-        "base_model_name_or_path",
-        "base_model_class",
-        "inference_mode",
-        "init_lora_weights",
-        "lora_dropout",
-        "parent_library",
-        "peft_version",
-        "revision",
-        "runtime_config",
-        "target_modules",
-        "task_type",
-    }
-)
+Translation = Callable[[Checkpoint], Checkpoint]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,17 +83,27 @@ def named(setting: str) -> tuple[str, Path]:
 
 def read_adapter(name: str, path: Path, base: Checkpoint) -> Adapter:
     """`base` as it was opened, before it was translated."""
-    if path.is_dir():
-        pairs = _of_folder(path, base)
-    else:
-        pairs = _of_gguf(open_checkpoint(path), as_gguf(base))
-    if not pairs:
-        raise FormatError(f"{path} holds no adapter", hint="its tensors end in lora_a and lora_b")
-    for weight, (down, up) in pairs.items():
-        rank = down.shape[0] if len(down.shape) == 2 else 0
-        if not 1 <= rank <= MAX_RANK or len(up.shape) != 2 or up.shape[1] != rank:
-            raise TensorError(f"{path.name}: {weight} has {down.shape} and {up.shape}")
-    return Adapter(name, path, pairs, _fingerprint(pairs))
+    with errors_of(path):
+        pairs = _pairs_of(path, base, as_model)
+        scaled = {weight: (pair.down, pair.scaled_up()) for weight, pair in pairs.items()}
+        return Adapter(name, path, scaled, _fingerprint(scaled))
+
+
+def pairs_in_file(folder: Path, base: Checkpoint) -> dict[str, Pair]:
+    """A folder's pairs by the names, and in the layouts, of the GGUF file of its model."""
+    with errors_of(folder):
+        return _pairs_of(folder, base, as_gguf)
+
+
+@contextmanager
+def errors_of(path: Path) -> Iterator[None]:
+    """What is wrong with an adapter is said of the adapter, and not of the model."""
+    try:
+        yield
+    except ModelNotFoundError:
+        raise
+    except ModelError as error:
+        raise type(error)(f"adapter {path}: {error.message}", hint=error.hint) from None
 
 
 def with_adapters(model: Checkpoint, adapters: Sequence[Adapter]) -> Checkpoint:
@@ -118,124 +116,117 @@ def with_adapters(model: Checkpoint, adapters: Sequence[Adapter]) -> Checkpoint:
     return replace(model, tensors=tensors)
 
 
-def _of_gguf(file: Checkpoint, base: Checkpoint) -> dict[str, tuple[Tensor, Tensor]]:
+def _pairs_of(path: Path, base: Checkpoint, translation: Translation) -> dict[str, Pair]:
+    """As the model has its weights after `translation`, which is of what was opened."""
+    if path.is_dir():
+        pairs, base = _of_folder(path, base), _unpacked(base)
+    else:
+        base = as_gguf(base)
+        pairs = _of_gguf(open_checkpoint(path), base)
+        translation = arranged
+    if not pairs:
+        raise FormatError("it holds no matrices", hint="their names end in lora_a and lora_b")
+    pairs = {own_name(base, weight): pair for weight, pair in pairs.items()}
+    return _matched(translation(_swapped(base, pairs)), pairs)
+
+
+def _of_gguf(file: Checkpoint, base: Checkpoint) -> dict[str, Pair]:
     kind, sort = file.metadata.get("general.type"), file.metadata.get("adapter.type")
     if kind != "adapter" or sort != "lora":
-        raise FormatError(f"{file.path.name} is no LoRA adapter: general.type is {kind!r}")
+        is_model = "token_embd.weight" in file.tensors
+        raise FormatError(
+            "it is a model, and no adapter"
+            if is_model
+            else f"it is no LoRA adapter: general.type = {kind!r}, adapter.type = {sort!r}",
+            hint="give a GGUF file with the matrices of an adapter, or a folder that PEFT wrote",
+        )
     if file.architecture != base.architecture:
-        problem = f"{file.path.name} is of architecture {file.architecture}"
-        raise UnsupportedError(f"{problem}, and the model of {base.architecture}")
-    keys = Fields(file.metadata, prefix="adapter.lora.")
-    alpha = keys.number("alpha", 0.0, 1e9)
-    sides = _sides((_GGUF.fullmatch(name), tensor) for name, tensor in file.tensors.items())
-    pairs = {
-        weight: (down, _scaled(up, alpha / down.shape[0])) for weight, (down, up) in sides.items()
+        problem = f"it is of architecture {file.architecture}"
+        raise UnsupportedError(f"{problem}, and the model of {base.architecture}", hint=ANOTHER)
+    keys = Fields(file.metadata, prefix="adapter.")
+    alpha = keys.number("lora.alpha", 0.0, 1e9, 0.0)
+    keys.get("type")
+    keys.refuse_unread("the file", UNTOLD)
+    pairs = paired(map(_matrix, file.tensors.values()))
+    # By llama.cpp's word an alpha of 0 is none: products are taken as they are.
+    return {
+        weight: replace(pair, scale=alpha / pair.rank if alpha else 1.0)
+        for weight, pair in pairs.items()
     }
-    return _matched(arranged(_swapped(base, pairs)), pairs)
 
 
-def _of_folder(folder: Path, base: Checkpoint) -> dict[str, tuple[Tensor, Tensor]]:
+def _matrix(tensor: Tensor) -> tuple[str, str, Tensor]:
+    match = MATRIX.fullmatch(tensor.name)
+    if match is None:
+        raise TensorError(f"tensor {tensor.name} is no part of a LoRA adapter")
+    return match["weight"], match["side"], tensor
+
+
+def _of_folder(folder: Path, base: Checkpoint) -> dict[str, Pair]:
     if base.format == "gguf":
         raise UnsupportedError(
-            f"{folder.name} adapts a folder's model, and {base.path.name} is a GGUF file",
-            hint="load the model from its folder, or take the adapter as a GGUF file",
+            f"it is a folder for the folder of its model, and {base.path.name} is a GGUF file",
+            hint="load the model from its folder, or make a GGUF file of the adapter: "
+            "pyrite convert ADAPTER adapter.gguf --base FOLDER",
         )
-    config = optional_json(folder, CONFIG)
-    if config is None:
-        raise FormatError(f"{folder} has no {CONFIG}", hint="give a folder that PEFT wrote")
-    paths, _ = weight_files(folder)
-    tensors = tensors_of([read_safetensors(path) for path in paths])
-    matches = ((_PEFT.fullmatch(name), tensor) for name, tensor in tensors.items())
-    sides = _sides(matches, lambda module: module + ".weight")
-    keys = Fields(config)
-    if keys.text("peft_type", "LORA") != "LORA":
-        raise UnsupportedError(
-            f"{CONFIG}: peft_type = {keys.text('peft_type')[:40]!r}: LORA is read"
-        )
-    scaled = {
-        weight: (down, _scaled(up, _scale(keys, weight, down.shape[0])))
-        for weight, (down, up) in sides.items()
-    }
-    _refuse_kinds(keys)
-    keys.refuse_unread(CONFIG, HARMLESS)
-    return _matched(arranged(as_gguf(_swapped(base, scaled))), scaled)
+    return read_peft(folder)
 
 
-def _refuse_kinds(keys: Fields) -> None:
-    """Other mathematics than that of `Adapt`."""
-    if keys.text("bias", "none") != "none":
-        raise UnsupportedError(f"{CONFIG}: bias = {keys.text('bias')!r}: biases are not adapted")
-    for key in ("use_dora", "fan_in_fan_out", "lora_bias", "use_qalora"):
-        if keys.boolean(key, False):
-            raise UnsupportedError(f"{CONFIG}: {key} = true is not executed here")
-    for key in ("modules_to_save", "layers_to_transform", "trainable_token_indices", "alora"):
-        if keys.get(key):
-            raise UnsupportedError(f"{CONFIG} sets {key}, which is not executed here")
+def own_name(base: Checkpoint, weight: str) -> str:
+    """What the model calls it: with or without the name that its class puts before all.
+
+    Raises TensorError for what the model has not.
+    """
+    for name in (weight, f"model.{weight}", weight.removeprefix("model.")):
+        if name in base.tensors:
+            return name
+    problem = f"it is for {weight}, which {base.path.name} has not"
+    is_head = weight.endswith("lm_head.weight")
+    tied = "the model's head is its embedding table, which is not adapted"
+    raise TensorError(problem, hint=tied if is_head else ANOTHER)
 
 
-def _scale(keys: Fields, weight: str, rank: int) -> float:
-    """alpha / rank, or by its square root; alpha may be a module's own."""
-    module = weight.removesuffix(".weight")
-    stated = _own(keys, "rank_pattern", module, keys.integer("r", 1, MAX_RANK, rank))
-    if stated != rank:
-        raise TensorError(f"{CONFIG} gives {module} rank {stated:g}, and its tensors have {rank}")
-    alpha = _own(keys, "alpha_pattern", module, keys.number("lora_alpha", 0.0, 1e9, float(rank)))
-    return alpha / (rank**0.5 if keys.boolean("use_rslora", False) else rank)
+def _unpacked(base: Checkpoint) -> Checkpoint:
+    """A folder of quantized weights as one of whole ones: an adapter is for these."""
+    tensors = base.tensors
+    if base.format == "safetensors":
+        tensors = read_quantized(base.tensors, base.metadata)
+    if tensors is base.tensors:
+        return base
+    kept = {key: value for key, value in base.metadata.items() if key not in SETTINGS}
+    return replace(base, tensors=tensors, metadata=kept)
 
 
-def _own(keys: Fields, key: str, module: str, default: float) -> float:
-    """A module's own number, by the pattern that its name ends in."""
-    group = keys.group(key)
-    for pattern in group.values if group is not None else ():
-        if re.search(rf"(^|\.){re.escape(pattern)}$", module) and group is not None:
-            return group.number(pattern, 0.0, 1e9)
-    return default
-
-
-def _sides(matches: Any, weight_of: Any = lambda name: name) -> dict[str, tuple[Tensor, Tensor]]:
-    found: dict[str, dict[str, Tensor]] = {}
-    for match, tensor in matches:
-        if match is None:
-            raise TensorError(f"tensor {tensor.name} is no part of a LoRA adapter")
-        weight = weight_of(match[1])
-        found.setdefault(weight, {})[match["side"].lower()] = tensor
-    for weight, sides in found.items():
-        if sides.keys() != {"a", "b"}:
-            raise TensorError(f"the adapter has one of two matrices for {weight}")
-    return {weight: (sides["a"], sides["b"]) for weight, sides in found.items()}
-
-
-def _scaled(up: Tensor, scale: float) -> Tensor:
-    if len(up.shape) != 2:
-        raise TensorError(f"{up.name} is {up.shape}: a matrix is needed")
-    return derived.computed(up, lambda values, _: values * scale, f"times {scale!r}")
-
-
-def _swapped(base: Checkpoint, pairs: Mapping[str, tuple[Tensor, Tensor]]) -> Checkpoint:
+def _swapped(base: Checkpoint, pairs: Mapping[str, Pair]) -> Checkpoint:
     """Each second matrix takes its weight's place in the file, for rows are what translation
-    moves; each first one follows the weight by its columns, which stay."""
-    for weight, (_, up) in pairs.items():
-        if weight not in base.tensors:
-            raise TensorError(f"the adapter is for {weight}, which the model has not")
-        if base.tensors[weight].shape[0] != up.shape[0]:
-            raise TensorError(f"the adapter has {up.shape[0]} rows for {weight}")
-    ups = {weight: replace(up, name=weight) for weight, (_, up) in pairs.items()}
+    moves; each first one follows the weight by its columns, which stay.
+
+    It is read by a function there, so that what is made of it keeps its bytes (`_place`).
+    """
+    for weight, pair in pairs.items():
+        if base.tensors[weight].shape != pair.shape:
+            raise TensorError(
+                f"it is for {weight} of {pair.shape}, and {base.path.name} has it as "
+                f"{base.tensors[weight].shape}",
+                hint=ANOTHER,
+            )
+    ups = {
+        weight: replace(pair.up, name=weight, make=pair.up.read) for weight, pair in pairs.items()
+    }
     return replace(base, tensors={**base.tensors, **ups})
 
 
-def _matched(
-    model: Checkpoint, pairs: Mapping[str, tuple[Tensor, Tensor]]
-) -> dict[str, tuple[Tensor, Tensor]]:
+def _matched(model: Checkpoint, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
     """What became of each second matrix, by what it was made of; all must have become one."""
-    of = {_place(up): down for down, up in pairs.values()}
+    of = {_place(pair.up): pair for pair in pairs.values()}
     found = {
-        name: (of[_place(tensor)], tensor)
+        name: replace(of[_place(tensor)], up=tensor)
         for name, tensor in model.tensors.items()
-        if _place(tensor) in of and tensor.shape[-1] == of[_place(tensor)].shape[0]
+        if _place(tensor) in of and tensor.shape[-1] == of[_place(tensor)].rank
     }
-    used = {_place(up) for _, up in found.values()}
-    for weight, (_, up) in pairs.items():
-        if _place(up) not in used:
+    used = {_place(pair.up) for pair in found.values()}
+    for weight, pair in pairs.items():
+        if _place(pair.up) not in used:
             raise UnsupportedError(f"{weight} cannot be adapted: it is not a projection of its own")
     return found
 

@@ -100,10 +100,11 @@ class Folder:
         self.keys = Fields({**hub.defaults, **checkpoint.metadata}, names=hub.aliases)
         self.architecture = hub.architecture
         self.metadata: dict[str, Any] = {"general.architecture": hub.architecture}
-        from pyrite.formats.prequantized import read_quantized  # GGUF files need none of it
+        # GGUF files need none of it
+        from pyrite.formats.prequantized import SETTINGS, read_quantized
 
         whole = read_quantized(checkpoint.tensors, checkpoint.metadata)
-        for key in ("quantization_config", "compression_config"):
+        for key in SETTINGS:
             self.keys.get(key)
         self.tensors = Tensors(_renamed(whole, hub))
         self.num_layers = self.keys.integer("num_hidden_layers", 1, limits.MAX_LAYERS)

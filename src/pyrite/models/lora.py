@@ -1,0 +1,79 @@
+"""The two matrices that adapt a weight (LoRA), as files have them: paired, checked, with a scale.
+
+How files name them, others know (`peft`, `adapters`); what a model does with them is unknown here.
+
+Source: arXiv 2106.09685.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from pyrite.errors import TensorError, UnsupportedError
+from pyrite.formats import derived
+from pyrite.formats.checkpoint import Tensor
+from pyrite.quant.formats import EXECUTED
+from pyrite.quant.not_finite import require_finite
+from pyrite.records import dataclass
+
+MAX_RANK = 1 << 12
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """Adds scale * up @ down to a weight. `down` is (rank, columns), `up` (rows, rank)."""
+
+    down: Tensor
+    up: Tensor
+    scale: float = 1.0
+
+    @property
+    def rank(self) -> int:
+        return self.down.shape[0]
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the weight that it fits."""
+        return self.up.shape[0], self.down.shape[1]
+
+    def scaled_up(self) -> Tensor:
+        """The second matrix with the scale in it."""
+        if self.scale == 1.0:
+            return self.up
+        return derived.computed(
+            self.up, lambda values, _: values * self.scale, f"times {self.scale!r}"
+        )
+
+
+def paired(found: Iterable[tuple[str, str, Tensor]]) -> dict[str, Pair]:
+    """Of (weight, "a" or "b", matrix): by weight, without their scales yet.
+
+    Raises TensorError for one without the other, for sizes that do not fit, and for a value that
+    is not finite.
+    """
+    sides: dict[str, dict[str, Tensor]] = {}
+    for weight, side, tensor in found:
+        sides.setdefault(weight, {})[side] = tensor
+    return {weight: _pair(weight, both) for weight, both in sides.items()}
+
+
+def _pair(weight: str, sides: Mapping[str, Tensor]) -> Pair:
+    if sides.keys() != {"a", "b"}:
+        (one,) = sides.values()
+        problem = f"{weight} has one of the two matrices of an adapter: {one.name}"
+        raise TensorError(problem, hint="the file is incomplete; save the adapter again")
+    down, up = sides["a"], sides["b"]
+    for tensor in (down, up):
+        if tensor.type not in EXECUTED:
+            problem = f"tensor {tensor.name} has type {tensor.type}: not executed here"
+            raise UnsupportedError(problem)
+        if len(tensor.shape) != 2:
+            raise TensorError(f"tensor {tensor.name} is {tensor.shape}: must be a matrix")
+    if not 1 <= down.shape[0] == up.shape[1] <= MAX_RANK:
+        raise TensorError(
+            f"tensor {down.name} is {down.shape} and {up.name} {up.shape}: must be (rank, columns)"
+            f" and (rows, rank), of a rank from 1 to {MAX_RANK}"
+        )
+    for tensor in (down, up):
+        require_finite(tensor.read(), tensor.type, tensor.shape[-1], tensor.name)
+    return Pair(down, up)

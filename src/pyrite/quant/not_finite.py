@@ -1,0 +1,83 @@
+"""Finds weights that are not finite: no model is meant to have one, and each spoils every answer.
+
+Whether there may be one is told by the exponents alone, of values or of the scales of blocks: rows
+that are merely copied need not become floats for it. Files are unknown here.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from pyrite.errors import TensorError
+from pyrite.quant.dequant import dequantize
+from pyrite.quant.formats import FORMATS
+
+Floats = NDArray[np.float32]
+
+# An exponent whose bits are all set is of no finite value.
+FLOATS: dict[str, tuple[type[np.unsignedinteger], int]] = {
+    "F32": (np.uint32, 0x7F800000),
+    "F16": (np.uint16, 0x7C00),
+    "BF16": (np.uint16, 0x7F80),
+}
+# Where a block has the float16 numbers by which all else in it is multiplied.
+SCALES: dict[str, tuple[int, ...]] = {
+    **dict.fromkeys(("Q4_0", "Q5_0", "Q8_0", "Q1_0", "Q2_0", "IQ4_NL", "IQ4_XS", "IQ1_S"), (0,)),
+    **dict.fromkeys(("IQ2_XXS", "IQ2_XS", "IQ2_S", "IQ3_XXS", "IQ3_S"), (0,)),
+    **dict.fromkeys(("Q4_1", "Q5_1", "Q4_K", "Q5_K"), (0, 2)),
+    "Q2_K": (80, 82),
+    "Q3_K": (108,),
+    "Q6_K": (208,),
+    "TQ1_0": (52,),
+    "TQ2_0": (64,),
+}
+HIGH_EXPONENT = 0x7C  # of a float16's second byte
+HUGE = 253  # an MXFP4 block's exponent from which its largest code is beyond float32
+HINT = "the file is damaged, or its training failed: take another"
+
+
+def require_finite(
+    data: NDArray[np.uint8], type: str, columns: int, name: str, first_row: int = 0
+) -> None:
+    """`data`: rows of the tensor `name` from `first_row` on, as they are stored.
+
+    Raises TensorError that counts the values which are not finite, and says where the first one is.
+    """
+    if may_have_any(data, type):
+        rows = data.size // (columns // FORMATS[type].block_columns * FORMATS[type].block_bytes)
+        require_finite_values(dequantize(data, type, (rows, columns)), name, first_row)
+
+
+def require_finite_values(values: Floats, name: str, first_row: int = 0) -> None:
+    """The same of floats. (rows, columns)"""
+    finite = np.isfinite(values)
+    if finite.all():
+        return
+    row, column = np.argwhere(~finite)[0].tolist()
+    count = finite.size - int(np.count_nonzero(finite))
+    found = f"{count} values that are not finite" if count > 1 else "a value that is not finite"
+    raise TensorError(
+        f"tensor {name} holds {found}: the first is {values[row, column]}, in row "
+        f"{first_row + row}, column {column}",
+        hint=HINT,
+    )
+
+
+def may_have_any(data: NDArray[np.uint8], type: str) -> bool:
+    """False where no value can be: all exponents are those of finite numbers."""
+    if type in FLOATS:
+        item, exponent = FLOATS[type]
+        bits = np.ascontiguousarray(data).view(item) & item(exponent)
+        return bool((bits == exponent).any())
+    blocks = data.reshape(-1, FORMATS[type].block_bytes)
+    if type == "MXFP4":
+        return bool((blocks[:, 0] >= HUGE).any())
+    if type == "NVFP4":
+        return False  # its scales of a byte are all finite
+    if type not in SCALES:
+        return True
+    return any(
+        bool(((blocks[:, start + 1] & HIGH_EXPONENT) == HIGH_EXPONENT).any())
+        for start in SCALES[type]
+    )
