@@ -226,6 +226,27 @@ def test_eight_bit_floats(golden: Path, tmp_path: Path, blocks):
     check(path, values, tmp_path, rounded=True)
 
 
+def test_blocks_of_eight_bit_floats_by_a_scheme(golden: Path, tmp_path: Path):
+    """compressed-tensors has the size of blocks in the scheme, and the scales as weight_scale."""
+    random = np.random.default_rng(8)
+
+    def make(shape):
+        codes = random.integers(0, 0x7F, shape).astype(np.uint8)
+        counts = [-(-size // 16) for size in shape]
+        scale = random.uniform(1e-3, 3e-3, counts).astype(np.float32)
+        wide = np.repeat(np.repeat(scale, 16, 0), 16, 1)[: shape[0], : shape[1]]
+        values = float8.TABLES["F8_E4M3"][codes] * wide
+        return {"weight": codes, "weight_scale": scale}, values
+
+    path = tmp_path / "model"
+    settings = scheme(8, "float-quantized")
+    weights = settings["config_groups"]["group_0"]["weights"]
+    weights |= {"type": "float", "strategy": "block", "block_structure": [16, 16]}
+    values = folder_of(golden, path, settings, make)
+    retype(path / "model.safetensors")
+    check(path, values, tmp_path, rounded=True)
+
+
 def retype(path: Path) -> None:
     """The header says F8_E4M3 where it said U8, and its length grows."""
     data = path.read_bytes()

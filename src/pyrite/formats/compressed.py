@@ -23,6 +23,7 @@ from pyrite.formats import float8
 from pyrite.formats.checkpoint import Tensor
 from pyrite.formats.exact_blocks import BLOCK, blocks
 from pyrite.formats.packed_integers import Parts, grouping, unpacked
+from pyrite.formats.quantization_keys import check_scheme
 from pyrite.quant.dequant import dequantize
 
 FORMATS = ("pack-quantized", "int-quantized", "float-quantized", "naive-quantized")
@@ -50,12 +51,19 @@ def _scheme(settings: Mapping[str, Any]) -> Mapping[str, Any]:
     groups = settings.get("config_groups")
     if not isinstance(groups, Mapping) or not groups:
         raise FormatError("quantization_config.config_groups is missing")
+    check_scheme(groups, str(settings.get("format")))
     schemes = [group.get("weights") for group in groups.values() if isinstance(group, Mapping)]
     if len(schemes) != len(groups) or any(not isinstance(one, Mapping) for one in schemes):
         raise FormatError("quantization_config.config_groups has a group without weights")
     if any(one != schemes[0] for one in schemes):
         raise UnsupportedError("quantization_config.config_groups has groups of several schemes")
     return dict(schemes[0] or {})
+
+
+def _block(scheme: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Rows and columns under one scale, where scales are of blocks."""
+    is_block = scheme.get("strategy") == "block"
+    return float8.pair(scheme.get("block_structure")) if is_block else None
 
 
 def _packed(parts: Parts, scheme: Mapping[str, Any]) -> Tensor:
@@ -99,7 +107,7 @@ def _zeros(tensor: Tensor, bits: int, first: int, count: int, groups: int) -> ND
 def _wide(parts: Parts, scheme: Mapping[str, Any]) -> Tensor:
     weight, scale = parts.get("weight"), parts.get("weight_scale")
     if weight.type != "I8":
-        return float8.scaled(parts, weight, scale)
+        return float8.scaled(parts, weight, scale, _block(scheme))
     if "weight_zero_point" in parts.tensors and not scheme.get("symmetric", True):
         raise UnsupportedError(f"{parts.name} has 8-bit weights with zeros")
     outputs, inputs = weight.shape

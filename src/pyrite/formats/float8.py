@@ -30,7 +30,7 @@ def read_fp8(parts: Parts, settings: Mapping[str, Any]) -> Tensor:
     if scale is None:
         raise TensorError(f"{parts.name} has no scale: weight_scale_inv or weight_scale")
     size = settings.get("weight_block_size")
-    return scaled(parts, weight, scale, None if size is None else _pair(size))
+    return scaled(parts, weight, scale, None if size is None else pair(size))
 
 
 def scaled(
@@ -77,10 +77,10 @@ def _spread(
     return by_block
 
 
-def _pair(size: Any) -> tuple[int, int]:
+def pair(size: Any) -> tuple[int, int]:
     numbers = isinstance(size, list) and all(isinstance(one, int) and one > 0 for one in size)
     if not numbers or len(size) != 2:
-        raise FormatError(f"weight_block_size = {str(size)[:40]}: must be two numbers above 0")
+        raise FormatError(f"the size of blocks is {str(size)[:40]}: must be two numbers above 0")
     return size[0], size[1]
 
 

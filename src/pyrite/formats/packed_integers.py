@@ -73,7 +73,8 @@ def read_gptq(parts: Parts, settings: Mapping[str, Any]) -> Tensor:
     words = _words(packed)
     scales = parts.get("scales", (groups.count, outputs))
     zeros = parts.get("qzeros", (groups.count, outputs // per_word))
-    less = 0 if settings.get("checkpoint_format") == "gptq_v2" else 1
+    stated = settings.get("checkpoint_format") or settings.get("format")
+    less = 0 if stated == "gptq_v2" else 1
 
     def codes(first: int, count: int) -> Codes:
         """Less their zeros. (count, inputs)"""
@@ -110,7 +111,7 @@ def read_awq(parts: Parts, settings: Mapping[str, Any]) -> Tensor:
 
 def grouping(name: str, settings: Mapping[str, Any], inputs: int) -> Grouping:
     """Raises UnsupportedError for groups that are no multiple of a block."""
-    size = settings.get("group_size", -1)
+    size = settings.get("group_size", settings.get("q_group_size", -1))
     if not isinstance(size, int) or size == 0 or size < -1:
         raise FormatError(f"quantization_config.group_size = {size!r}: must be -1 or above 0")
     size = inputs if size == -1 else size

@@ -22,6 +22,7 @@ from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats import compressed, float8, packed_integers
 from pyrite.formats.checkpoint import Tensor
 from pyrite.formats.packed_integers import Parts
+from pyrite.formats.quantization_keys import KNOWN, check_keys
 
 METHODS = "gptq, awq, fp8, mxfp4, compressed-tensors"
 
@@ -29,6 +30,8 @@ SETTINGS = ("quantization_config", "compression_config")  # keys of config.json
 
 # Scales of keys and values kept in 8 bits, which are not rounded so here.
 OF_CACHES = (".k_scale", ".v_scale", ".q_scale", ".prob_output_scale")
+
+PACKED = (".qweight", ".weight_packed")  # how names of codes end
 
 # Tensors of one module by what follows its name. The first one tells that it is quantized.
 Reader = Callable[[Parts, Mapping[str, Any]], Tensor]
@@ -43,10 +46,13 @@ def read_quantized(
     """
     settings = next((config[key] for key in SETTINGS if config.get(key)), None)
     if settings is None:
+        _refuse_packed(tensors)
         return tensors
     if not isinstance(settings, Mapping):
         raise FormatError(f"quantization_config = {str(settings)[:60]!r}: must be an object")
     method = settings.get("quant_method", "")
+    if method in KNOWN:
+        check_keys(method, settings)
     if method == "mxfp4":  # its tensors are read by the architecture that has them
         return tensors
     first, others, read = _method(method, settings)
@@ -66,6 +72,17 @@ def read_quantized(
             hint="take quantization_config out of config.json if the weights are whole",
         )
     return found
+
+
+def _refuse_packed(tensors: Mapping[str, Tensor]) -> None:
+    """Raises FormatError for codes without a word of what they mean."""
+    packed = next((name for name in tensors if name.endswith(PACKED)), None)
+    if packed is not None:
+        raise FormatError(
+            f"tensor {packed} is packed, and config.json has no quantization_config",
+            hint="put what quantize_config.json or quant_config.json says there, and its "
+            "quant_method: gptq or awq",
+        )
 
 
 def _is_quantized(tensor: Tensor) -> bool:
