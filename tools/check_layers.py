@@ -22,6 +22,7 @@ ORDER: tuple[tuple[str, ...], ...] = (
     ("config", "sampling.grammar"),
     ("quant", "sampling.params", "pooling"),
     ("formats", "request"),
+    ("calibration",),
     ("conversion",),
     ("text", "sampling", "kv", "graph"),
     ("models",),

@@ -11,13 +11,15 @@ import hashlib
 import os
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.errors import FormatError, ParameterError, TensorError
+from pyrite.calibration import check_importance, importance_of
+from pyrite.errors import ParameterError, TensorError
 from pyrite.formats.checkpoint import Checkpoint, Tensor
 from pyrite.formats.gguf_partial import PartialGguf
 from pyrite.formats.gguf_writer import TensorSpec
@@ -26,6 +28,7 @@ from pyrite.formats.mapping import forget
 from pyrite.quant import quantize
 from pyrite.quant.dequant import dequantize
 from pyrite.quant.formats import bytes_per_row, require_executed
+from pyrite.quant.not_finite import NotFinite, find_in_floats, find_not_finite
 from pyrite.quant.recipes import RECIPES, Model, Recipe, attention_layers, is_quantized, type_of
 from pyrite.records import dataclass
 
@@ -88,6 +91,9 @@ def plan_conversion(
         else _target(tensor, recipe, model, importance)
         for tensor in checkpoint.tensors.values()
     )
+    if importance is not None:
+        made = {one.spec.name for one in targets if one.spec.type not in (*FLOATS, one.source.type)}
+        check_importance(importance, checkpoint.tensors.keys(), made)
     return Conversion(
         metadata_of(checkpoint, recipe, importance),
         targets,
@@ -163,17 +169,36 @@ def _read(target: Target, first: int, count: int) -> NDArray[Any]:
 
 
 def _blocks(target: Target, rows: NDArray[Any], first: int, num_threads: int) -> NDArray[np.uint8]:
-    if target.source.type == target.spec.type:
-        return rows
+    kind = target.spec.type
+    if target.source.type == kind or kind == "F32":
+        _require_finite(target, rows, first)
+        return rows if rows.dtype == np.uint8 else rows.view(np.uint8)
     importance = None
     if target.importance is not None:
         matrix = first // target.source.shape[-2]
         importance = target.importance[matrix]
     try:
-        return quantize.quantize(rows, target.spec.type, importance, num_threads)
+        return quantize.quantize(rows, kind, importance, num_threads, first)
     except TensorError as error:
-        problem = f"tensor {target.spec.name}, from row {first} on: {error.message}"
-        raise TensorError(problem, hint=error.hint) from None
+        _require_finite(target, rows, first)
+        raise TensorError(f"tensor {target.spec.name}: {error.message}", hint=error.hint) from None
+
+
+def _require_finite(target: Target, rows: NDArray[Any], first: int) -> None:
+    """Of what was read from row `first` on. When it is broken, all that follows is counted too."""
+    found = _not_finite(target, rows)
+    if found is None:
+        return
+    later = [slab for slab in _slabs(target) if slab[0] > first]
+    more = (_not_finite(target, _read(target, *slab)) for slab in later)
+    count = found.count + sum(one.count for one in more if one is not None)
+    raise replace(found, count=count, row=first + found.row).error(target.source.name)
+
+
+def _not_finite(target: Target, rows: NDArray[Any]) -> NotFinite | None:
+    if rows.dtype == np.float32:
+        return find_in_floats(rows)
+    return find_not_finite(rows, target.source.type, target.source.shape[-1])
 
 
 def _target(tensor: Tensor, recipe: Recipe, model: Model, importance: Importance | None) -> Target:
@@ -183,24 +208,8 @@ def _target(tensor: Tensor, recipe: Recipe, model: Model, importance: Importance
         return Target(tensor, TensorSpec(tensor.name, kind, tensor.shape))
     require_executed(tensor.type, tensor.name)
     kind = type_of(tensor.name, columns, recipe, model)
-    weights = None if importance is None else _importance_of(tensor, importance)
+    weights = None if importance is None else importance_of(tensor, importance)
     return Target(tensor, TensorSpec(tensor.name, kind, tensor.shape), weights)
-
-
-def _importance_of(tensor: Tensor, importance: Importance) -> Floats | None:
-    """(matrices, columns); None for a tensor that the file is silent about."""
-    sums = importance.entries.get(tensor.name)
-    if sums is None:
-        return None
-    means = sums.means()
-    matrices, columns = tensor.num_rows // tensor.shape[-2], tensor.shape[-1]
-    if means.size != matrices * columns:
-        raise FormatError(
-            f"{importance.path.name} has {means.size} columns of {tensor.name}, and the model "
-            f"{matrices * columns}",
-            hint="it was made of another model",
-        )
-    return means.reshape(matrices, columns)
 
 
 def model_of(checkpoint: Checkpoint, has_importance: bool) -> Model:

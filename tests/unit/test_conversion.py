@@ -143,6 +143,27 @@ def test_importance_of_another_model_is_refused(model):
         plan_conversion(model, find_recipe("q4_k_m"), known)
 
 
+def sums(columns=256):
+    return Sums(np.ones((1, columns), np.float32), np.ones(1, np.float32))
+
+
+@pytest.mark.parametrize(
+    ("entries", "message"),
+    [
+        (["blk.0.attn_q.weight", "blk.7.attn_q.weight"], r"1 tensors .* not: blk.7.attn_q.weight"),
+        (["token_embd.weight"], "nothing of 2 layers of the model: blk.0, blk.1"),
+        (["blk.0.attn_q.weight"], "nothing of 1 layers of the model: blk.1"),
+    ],
+)
+def test_importance_of_other_layers_is_of_another_model(model, entries, message):
+    known = importance({name: sums() for name in entries})
+    with pytest.raises(FormatError, match=message) as caught:
+        plan_conversion(model, find_recipe("q8_0"), known)
+    assert "another model" in caught.value.hint
+    whole = ["output.weight", "blk.0.attn_q.weight", "blk.1.attn_q.weight"]
+    plan_conversion(model, find_recipe("q8_0"), importance({name: sums() for name in whole}))
+
+
 class Stopped(BaseException):
     pass
 
@@ -235,9 +256,51 @@ def test_a_full_disk_says_what_is_needed_and_keeps_what_is_whole(model, tmp_path
 def test_a_weight_that_is_not_finite_names_its_tensor_and_row(model, tmp_path):
     broken = model.tensors["token_embd.weight"].data.view(np.float32).reshape(96, 256)
     broken[70, 3] = np.nan
-    with pytest.raises(TensorError, match=r"token_embd.weight, from row 0 on: row 70 holds"):
+    message = r"token_embd.weight holds a value that is not finite: the first is nan, in row 70, c"
+    with pytest.raises(TensorError, match=message):
         written(model, tmp_path / "out.gguf")
-    assert not (tmp_path / "out.gguf").exists()
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+BROKEN = {
+    "kept as it is": ("blk.0.attn_q.weight", "bf16"),
+    "made floats": ("token_embd.weight", "f16"),
+    "a norm": ("blk.0.attn_norm.weight", "q8_0"),
+    "quantized": ("blk.0.attn_q.weight", "q4_k_m"),
+    "quantized before, and kept": ("blk.1.attn_q.weight", "q4_k_m"),
+    "quantized before, and again": ("blk.1.attn_q.weight", "q8_0"),
+    "float32 again": ("blk.0.attn_q.weight", "f32"),
+}
+
+
+@pytest.mark.parametrize("case", BROKEN)
+def test_whatever_a_value_becomes_it_has_to_be_finite(model, tmp_path, monkeypatch, case):
+    """All are counted, those of later slabs too."""
+    monkeypatch.setattr(conversion, "SLAB_VALUES", 8 * 256)
+    name, recipe = BROKEN[case]
+    one = model.tensors[name]
+    row_bytes = len(one.data) // one.num_rows
+    for row in (0,) if one.num_rows == 1 else (9, 30):
+        start = row * row_bytes + (0 if one.type == "Q4_K" else 12)
+        size = 4 if one.type == "F32" else 2
+        one.data[start : start + size] = 255
+    found = [values_of(one).reshape(-1, one.shape[-1])]
+    count = int((~np.isfinite(found[0])).sum())
+    with pytest.raises(TensorError) as caught:
+        written(model, tmp_path / "out.gguf", recipe)
+    said = str(caught.value)
+    values = f"{count} values that are" if count > 1 else "a value that is"
+    assert said.startswith(f"tensor {name} holds {values} not finite: the first is nan, in row ")
+    assert f"in row {0 if one.num_rows == 1 else 9}, column" in said
+    assert [path.name for path in tmp_path.iterdir()] == ["source"]
+
+
+def test_a_value_beyond_its_type_is_told_by_its_row(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(conversion, "SLAB_VALUES", 8 * 256)
+    rows = model.tensors["token_embd.weight"].data.view(np.float32).reshape(96, 256)
+    rows[70, 3] = 1e9
+    with pytest.raises(TensorError, match=r"token_embd.weight: row 70 holds .* beyond 65504"):
+        written(model, tmp_path / "out.gguf")
 
 
 @pytest.fixture

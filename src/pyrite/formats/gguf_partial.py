@@ -4,7 +4,9 @@
     NAME.journal   JSON: what it is made of, then a line for each tensor that is whole on the disk
 
 Who opens it says what the file is made of (`fingerprint`); a journal of something else is begun
-anew. The final name holds a whole file or what was there before. What tensors mean is unknown here.
+anew. The final name holds a whole file or what was there before. Both stay after an interruption or
+on a full disk, if something of them is whole; nothing does after an error that would come again.
+What tensors mean is unknown here.
 """
 
 from __future__ import annotations
@@ -14,6 +16,7 @@ import fcntl
 import json
 import os
 import shutil
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -22,10 +25,12 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from pyrite.errors import CapacityError, ParameterError
+from pyrite.errors import CapacityError, ParameterError, PyriteError
 from pyrite.formats.gguf_writer import ALIGNMENT, TensorSpec, header_fields
 
 SYNCED_BYTES = 64 << 20  # after so many, what was written is flushed and journalled
+SYNCED_SECONDS = 2.0  # or after so long: types of few bits take minutes for so many bytes
+FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class PartialGguf:
@@ -47,19 +52,26 @@ class PartialGguf:
         self._fingerprint = fingerprint
         self._pending: list[str] = []
         self._unsynced = 0
+        self._synced_at = 0.0
         self.finished: set[str] = set()
 
     def __enter__(self) -> PartialGguf:
-        self._file = os.open(self.partial, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+        self._file = os.open(self.partial, flags, 0o666)
         try:
             self._lock()
+        except BaseException:
+            os.close(self._file)  # it is another's
+            raise
+        try:
             self.finished = self._resumable()
-            with self._enough_space():
-                if not self.finished:
+            if not self.finished:
+                with self._enough_space():
                     self._begin()
         except BaseException:
-            os.close(self._file)
+            self._leave(keep=bool(self.finished))
             raise
+        self._synced_at = time.monotonic()
         return self
 
     def __exit__(
@@ -68,9 +80,19 @@ class PartialGguf:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is not None and self._pending:
+        if kind is None:
+            os.close(self._file)
+            return
+        if self._pending:
             with suppress(OSError):  # what is not in the journal is done again
                 self._sync()
+        hopeless = isinstance(error, PyriteError) and not isinstance(error, CapacityError)
+        self._leave(keep=bool(self.finished) and not hopeless)
+
+    def _leave(self, *, keep: bool) -> None:
+        if not keep:
+            self.partial.unlink(missing_ok=True)
+            self.journal.unlink(missing_ok=True)
         os.close(self._file)
 
     def write(self, name: str, start: int, data: NDArray[Any]) -> None:
@@ -87,18 +109,16 @@ class PartialGguf:
         """All bytes of a tensor were written."""
         self._pending.append(name)
         self.finished.add(name)
-        if self._unsynced >= SYNCED_BYTES:
-            self._sync()
+        long_ago = time.monotonic() - self._synced_at >= SYNCED_SECONDS
+        if self._unsynced >= SYNCED_BYTES or long_ago:
+            with self._enough_space():
+                self._sync()
 
     def complete(self) -> None:
         """Gives the whole file its name."""
-        os.fsync(self._file)
+        with self._enough_space():
+            os.fsync(self._file)
         os.replace(self.partial, self.path)
-        self.journal.unlink(missing_ok=True)
-
-    def discard(self) -> None:
-        """Leaves nothing behind."""
-        self.partial.unlink(missing_ok=True)
         self.journal.unlink(missing_ok=True)
 
     def _lock(self) -> None:
@@ -133,7 +153,7 @@ class PartialGguf:
         os.fdatasync(self._file)
         with self.journal.open("a") as journal:
             journal.write("".join(json.dumps(name) + "\n" for name in self._pending))
-        self._pending, self._unsynced = [], 0
+        self._pending, self._unsynced, self._synced_at = [], 0, time.monotonic()
 
     @contextmanager
     def _enough_space(self) -> Iterator[None]:
@@ -141,14 +161,12 @@ class PartialGguf:
         try:
             yield
         except OSError as error:
-            if error.errno not in (errno.ENOSPC, errno.EDQUOT):
+            if error.errno not in FULL:
                 raise
-            if not self.finished:
-                self.discard()
             free = shutil.disk_usage(self.path.parent).free
             raise CapacityError(
                 f"{self.path.name} needs {-(-self.num_bytes >> 20)} MiB of disk, and "
-                f"{free >> 20} MiB are free in {self.path.parent}",
+                f"{free >> 20} MiB are free in {self.path.parent}: {error.strerror}",
                 hint="free some, or write to another disk",
             ) from None
 

@@ -86,8 +86,8 @@ HARMLESS = frozenset(
         "sep_token_id", "seq_aux", "summary_activation", "summary_first_dropout",
         "summary_proj_to_labels", "summary_type", "summary_use_proj", "task_specific_params",
         "tf_legacy_loss", "tokenizer_class", "torch_dtype", "torchscript", "transformers.js_config",
-        "transformers_version", "unsloth_fixed", "unsloth_version", "use_associative_scan",
-        "use_bfloat16", "use_cache",
+        "transformers_version", "unk_token_id", "unsloth_fixed", "unsloth_version",
+        "use_associative_scan", "use_bfloat16", "use_cache",
     )
 )
 # fmt: on

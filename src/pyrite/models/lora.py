@@ -13,7 +13,7 @@ from pyrite.errors import TensorError, UnsupportedError
 from pyrite.formats import derived
 from pyrite.formats.checkpoint import Tensor
 from pyrite.quant.formats import EXECUTED
-from pyrite.quant.not_finite import require_finite
+from pyrite.quant.not_finite import find_not_finite
 from pyrite.records import dataclass
 
 MAX_RANK = 1 << 12
@@ -75,5 +75,6 @@ def _pair(weight: str, sides: Mapping[str, Tensor]) -> Pair:
             f" and (rows, rank), of a rank from 1 to {MAX_RANK}"
         )
     for tensor in (down, up):
-        require_finite(tensor.read(), tensor.type, tensor.shape[-1], tensor.name)
+        if found := find_not_finite(tensor.read(), tensor.type, tensor.shape[-1]):
+            raise found.error(tensor.name)
     return Pair(down, up)

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from pyrite.errors import TensorError
 from pyrite.quant.dequant import dequantize
 from pyrite.quant.formats import FORMATS
+from pyrite.records import dataclass
 
 Floats = NDArray[np.float32]
 
@@ -31,37 +32,48 @@ SCALES: dict[str, tuple[int, ...]] = {
     "Q6_K": (208,),
     "TQ1_0": (52,),
     "TQ2_0": (64,),
+    "NVFP4": (),  # its scales of a byte are all finite
 }
 HIGH_EXPONENT = 0x7C  # of a float16's second byte
 HUGE = 253  # an MXFP4 block's exponent from which its largest code is beyond float32
-HINT = "the file is damaged, or its training failed: take another"
 
 
-def require_finite(
-    data: NDArray[np.uint8], type: str, columns: int, name: str, first_row: int = 0
-) -> None:
-    """`data`: rows of the tensor `name` from `first_row` on, as they are stored.
+@dataclass(frozen=True, slots=True)
+class NotFinite:
+    """How many there are, and the first."""
 
-    Raises TensorError that counts the values which are not finite, and says where the first one is.
-    """
-    if may_have_any(data, type):
-        rows = data.size // (columns // FORMATS[type].block_columns * FORMATS[type].block_bytes)
-        require_finite_values(dequantize(data, type, (rows, columns)), name, first_row)
+    count: int
+    row: int
+    column: int
+    value: float
+
+    def error(self, name: str) -> TensorError:
+        """Of the tensor that was looked at."""
+        many = f"{self.count} values that are" if self.count > 1 else "a value that is"
+        return TensorError(
+            f"tensor {name} holds {many} not finite: the first is {self.value}, in row {self.row}, "
+            f"column {self.column}",
+            hint="the file is damaged, or its training failed: take another",
+        )
 
 
-def require_finite_values(values: Floats, name: str, first_row: int = 0) -> None:
-    """The same of floats. (rows, columns)"""
+def find_not_finite(data: NDArray[np.uint8], type: str, columns: int) -> NotFinite | None:
+    """In whole rows as they are stored."""
+    if not may_have_any(data, type):
+        return None
+    row = FORMATS[type]
+    rows = data.size // (columns // row.block_columns * row.block_bytes)
+    return find_in_floats(dequantize(data.reshape(-1), type, (rows, columns)))
+
+
+def find_in_floats(values: Floats) -> NotFinite | None:
+    """The same in (rows, columns)."""
     finite = np.isfinite(values)
     if finite.all():
-        return
+        return None
     row, column = np.argwhere(~finite)[0].tolist()
     count = finite.size - int(np.count_nonzero(finite))
-    found = f"{count} values that are not finite" if count > 1 else "a value that is not finite"
-    raise TensorError(
-        f"tensor {name} holds {found}: the first is {values[row, column]}, in row "
-        f"{first_row + row}, column {column}",
-        hint=HINT,
-    )
+    return NotFinite(count, row, column, float(values[row, column]))
 
 
 def may_have_any(data: NDArray[np.uint8], type: str) -> bool:
@@ -73,11 +85,7 @@ def may_have_any(data: NDArray[np.uint8], type: str) -> bool:
     blocks = data.reshape(-1, FORMATS[type].block_bytes)
     if type == "MXFP4":
         return bool((blocks[:, 0] >= HUGE).any())
-    if type == "NVFP4":
-        return False  # its scales of a byte are all finite
     if type not in SCALES:
         return True
-    return any(
-        bool(((blocks[:, start + 1] & HIGH_EXPONENT) == HIGH_EXPONENT).any())
-        for start in SCALES[type]
-    )
+    seconds = (blocks[:, start + 1] & HIGH_EXPONENT for start in SCALES[type])
+    return any(bool((second == HIGH_EXPONENT).any()) for second in seconds)

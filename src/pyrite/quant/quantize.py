@@ -29,12 +29,13 @@ def quantize(
     name: str,
     importance: Floats | None = None,
     num_threads: int = 1,
+    first_row: int = 0,
 ) -> NDArray[np.uint8]:
     """The blocks of type `name`, row by row. (rows, bytes of a row)
 
     `values` is (rows, columns), whose columns are a multiple of the type's block; `importance`,
     (columns,), is what a squared error in each column counts, at least 0. Raises TensorError for a
-    value that the type has no place for.
+    value that the type has no place for; `first_row` is the number of the first one, to tell it.
     """
     rows, columns = values.shape
     plain = np.ascontiguousarray(values, np.float32)
@@ -50,7 +51,7 @@ def quantize(
         raise BackendError(str(error), hint="unset PYRITE_ISA to have one chosen") from error
     if broken >= 0:
         raise TensorError(
-            f"row {broken} holds a value that is not finite, or beyond {limit:g}: "
+            f"row {first_row + broken} holds a value that is not finite, or beyond {limit:g}: "
             f"{name} has no place for it",
             hint="the model file is damaged, or was not meant to be quantized",
         )
