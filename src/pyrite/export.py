@@ -11,9 +11,11 @@ from dataclasses import replace
 from typing import Any
 
 from pyrite.formats.checkpoint import Checkpoint
-from pyrite.formats.gguf_tokenizer import tokenizer_metadata, untold
+from pyrite.formats.folder_text import end_ids
+from pyrite.formats.gguf_tokenizer import ids_only_metadata, tokenizer_metadata, untold
 from pyrite.models.registry import as_gguf
 
+NO_TOKENIZER = "a tokenizer, for the folder has none: the file is for token ids alone"
 FLOAT_RECIPES = {"F32": "f32", "F16": "f16", "BF16": "bf16"}
 
 
@@ -27,12 +29,17 @@ def as_gguf_file(checkpoint: Checkpoint) -> tuple[Checkpoint, tuple[str, ...]]:
     model = as_gguf(checkpoint)
     metadata: dict[str, Any] = {**model.metadata, "general.type": "model"}
     metadata["general.name"] = checkpoint.path.resolve().name
-    lost = ["it has no tokenizer that is known here"] if model.tokenizer is None else []
-    if model.tokenizer is not None:
-        rows = model.tensors["token_embd.weight"].shape[0]
-        metadata |= tokenizer_metadata(checkpoint, size=rows)
-        lost += untold(model.tokenizer)
-    return replace(model, metadata=metadata), tuple(lost)
+    if model.tokenizer is None:
+        ends = tuple(one for one in end_ids(checkpoint.metadata) if one < rows_of(model))
+        metadata |= ids_only_metadata(ends)
+        return replace(model, metadata=metadata), (NO_TOKENIZER,)
+    metadata |= tokenizer_metadata(checkpoint, size=rows_of(model))
+    return replace(model, metadata=metadata), untold(model.tokenizer)
+
+
+def rows_of(model: Checkpoint) -> int:
+    """Of the embedding: all ids that there are."""
+    return model.tensors["token_embd.weight"].shape[0]
 
 
 def natural_recipe(checkpoint: Checkpoint) -> str:

@@ -20,7 +20,7 @@ from pyrite.engine import Engine
 from pyrite.errors import FormatError, ParameterError
 from pyrite.formats.checkpoint import Checkpoint, Tensor, first_difference
 from pyrite.formats.folder_text import end_ids
-from pyrite.formats.vocabulary import require_tokenizer
+from pyrite.formats.vocabulary import require_tokenizer, stop_ids, takes_ids_alone
 from pyrite.graph.plan import Plan
 from pyrite.kv.pages import pages_for
 from pyrite.memory import memory_errors
@@ -141,21 +141,23 @@ def make_keeper(runner: Runner, settings: Settings) -> Keeper | None:
 
 
 def make_tokenizer(checkpoint: Checkpoint, plan: Plan) -> Tokenizer:
-    """The file's own; for a folder of safetensors one that knows ids alone.
+    """The model's own; for one that brings none, one that knows ids alone.
 
-    Raises UnsupportedError for a GGUF file whose tokenizer is missing or of an unknown kind.
+    Raises UnsupportedError for a GGUF file whose tokenizer is of an unknown kind.
     """
     return own_tokenizer(checkpoint) or ids_only(checkpoint, plan)
 
 
 def own_tokenizer(checkpoint: Checkpoint) -> Tokenizer | None:
-    """None for a folder of safetensors without one; raises what `make_tokenizer` does."""
-    if checkpoint.tokenizer is None and checkpoint.format == "safetensors":
+    """None for a model without one; raises what `make_tokenizer` does."""
+    if takes_ids_alone(checkpoint):
         return None
     return Tokenizer.from_data(require_tokenizer(checkpoint))
 
 
 def ids_only(checkpoint: Checkpoint, plan: Plan) -> Tokenizer:
+    if checkpoint.format == "gguf":
+        return IdsOnly(plan.vocabulary, stop_ids(checkpoint.metadata, plan.vocabulary))
     return IdsOnly(plan.vocabulary, end_ids(checkpoint.config))
 
 

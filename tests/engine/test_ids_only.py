@@ -1,28 +1,42 @@
-"""A folder of safetensors has no tokenizer that is read here: ids go in, ids come out."""
+"""A model without a tokenizer, a folder or the file that is made of it: ids go in, ids come out."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 import pyrite
+from pyrite.cli.main import main
 from pyrite.errors import ParameterError, UnsupportedError
 from pyrite.loading import end_ids
 
 CASES = ("llama", "qwen2_tied_swa", "gemma3_text")
 
 
+@pytest.fixture(params=["folder", "file"])
+def kind(request: pytest.FixtureRequest) -> str:
+    return request.param
+
+
+def model_of(golden: Path, tmp_path: Path, case: str, kind: str) -> Path:
+    folder, file = golden / "tiny" / case, tmp_path / "model.gguf"
+    if kind == "folder":
+        return folder
+    assert main(["convert", str(folder), str(file)]) == 0
+    return file
+
+
 @pytest.mark.parametrize("backend", ["cpu", "reference"])
 @pytest.mark.parametrize("case", CASES)
-def test_a_folder_gives_logits_and_continues_ids(
-    golden: Path, tmp_path, monkeypatch, case, backend
+def test_it_gives_logits_and_continues_ids(
+    golden: Path, tmp_path, monkeypatch, case, backend, kind
 ):
     monkeypatch.setenv("PYRITE_HOME", str(tmp_path))
-    folder = golden / "tiny" / case
-    expected = np.load(folder / "expected.npz")
-    with pyrite.load(folder, backend=backend) as model:
+    expected = np.load(golden / "tiny" / case / "expected.npz")
+    with pyrite.load(model_of(golden, tmp_path, case, kind), backend=backend) as model:
         logits = model.logits(expected["ids_1"])
         worst = np.abs(logits - expected["logits_1"]).max() / expected["logits_1"].std()
         assert worst < 6e-3
@@ -33,14 +47,52 @@ def test_a_folder_gives_logits_and_continues_ids(
         assert answer.token_ids[0] == expected["greedy"][0]
 
 
-def test_texts_are_refused_in_words(golden: Path):
-    with pyrite.load(golden / "tiny" / "llama", backend="reference") as model:
+def test_both_end_where_the_folder_says(golden: Path, tmp_path: Path):
+    ends = []
+    for kind in ("folder", "file"):
+        with pyrite.load(model_of(golden, tmp_path, "llama", kind), backend="reference") as model:
+            ends.append(model.tokenizer.eos_ids)
+            end = model.tokenizer.eos_ids[0]
+            answer = model.generate([5, 6], max_tokens=4, logit_bias={end: 100.0})
+            assert (answer.finish_reason, answer.token_ids) == ("stop", (end,))
+    assert ends[0] == ends[1] != ()
+
+
+def test_texts_are_refused_in_words(golden: Path, tmp_path: Path, kind: str):
+    with pyrite.load(model_of(golden, tmp_path, "llama", kind), backend="reference") as model:
         with pytest.raises(UnsupportedError, match="token ids"):
             model.generate("text")
         with pytest.raises(UnsupportedError, match="token ids"):
             model.detokenize([1])
         with pytest.raises(ParameterError, match="from 0 to 383"):
             model.generate([384])
+
+
+def test_the_command_line_says_so_and_measures(
+    golden: Path, tmp_path: Path, kind: str, capsys, monkeypatch
+):
+    monkeypatch.setattr("pyrite.cli.run.whole_prompt", lambda given, terminal: given)
+    path = str(model_of(golden, tmp_path, "llama", kind))
+    told = capsys.readouterr().err
+    assert ("for token ids alone" in told) == (kind == "file")
+    assert main(["run", path, "hi", "-n", "2"]) == 3
+    assert "only token ids go in" in capsys.readouterr().err
+    assert main(["tokenize", path, "hi"]) == 3
+    assert "holds no tokenizer" in capsys.readouterr().err
+    assert main(["show", path, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["problem"] is None
+    arguments = ["bench", path, "-p", "8", "-n", "2", "-r", "1", "-o", "json", "-t", "1"]
+    assert main(arguments) == 0
+    assert json.loads(capsys.readouterr().out)
+
+
+def test_a_tokenizer_of_an_unknown_kind_is_no_absent_one(golden: Path, tmp_path: Path):
+    path = model_of(golden, tmp_path, "llama", "file")
+    data = path.read_bytes()
+    assert data.count(b"none") == 1
+    path.write_bytes(data.replace(b"none", b"bert"))
+    with pytest.raises(UnsupportedError, match="of kind 'bert'"):
+        pyrite.load(path)
 
 
 def test_ends_are_the_union_of_both_files():

@@ -10,7 +10,7 @@ import pytest
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.cli.main import main
 from pyrite.conversion import convert, find_recipe, plan_conversion
-from pyrite.export import as_gguf_file, natural_recipe
+from pyrite.export import NO_TOKENIZER, as_gguf_file, natural_recipe
 from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
 from pyrite.models.registry import MODEL_TYPES, as_model, build_plan, open_model
 from steps import num_pages, sequence_logits
@@ -33,7 +33,7 @@ def test_a_converted_folder_is_the_same_model(golden: Path, tmp_path: Path, case
     if folder.architecture not in MODEL_TYPES:
         pytest.skip(f"{folder.architecture} is not executed")
     file, lost = as_gguf_file(folder)
-    assert lost == ("it has no tokenizer that is known here",)
+    assert lost == (NO_TOKENIZER,)
     out = tmp_path / "model.gguf"
     convert(plan_conversion(file, find_recipe(natural_recipe(file)), keeps_quantized=True), out, 1)
     ids = np.load(golden / "tiny" / case / "expected.npz")["ids_1"]

@@ -49,6 +49,12 @@ def tokenizer_metadata(
     return found
 
 
+def ids_only_metadata(eos_ids: tuple[int, ...]) -> dict[str, Any]:
+    """Of a model without a tokenizer: llama.cpp opens such a file too, for token ids alone."""
+    ends = zip(STOP_KEYS, eos_ids, strict=False)
+    return {PREFIX + "model": "none", **{PREFIX + key: token_id for key, token_id in ends}}
+
+
 def _tokenizer(data: TokenizerData, size: int) -> dict[str, Any]:
     if data.model not in MODELS:
         raise UnsupportedError(

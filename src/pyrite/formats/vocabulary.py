@@ -22,6 +22,7 @@ MODELS: dict[str, Literal["bpe", "spm", "rwkv"]] = {
     "gemma4": "spm",  # by merges
     "rwkv": "rwkv",
 }
+NO_MODELS = (None, "none", "no_vocab")  # llama.cpp has the words
 PREFIX = "tokenizer.ggml."
 TEMPLATE = "tokenizer.chat_template"
 STOP_KEYS = ("eos_token_id", "eot_token_id", "eom_token_id")
@@ -65,13 +66,26 @@ def read_tokenizer(metadata: Metadata) -> TokenizerData | None:
         scores=_scores(metadata, len(tokens)) if model == "spm" and not merged else None,
         merges=strings(metadata, PREFIX + "merges") if merged else None,
         bos_id=_id(metadata, "bos_token_id", len(tokens)),
-        eos_ids=_stop_ids(metadata, len(tokens)),
+        eos_ids=stop_ids(metadata, len(tokens)),
         unknown_id=_id(metadata, "unknown_token_id", len(tokens)),
         padding_id=_id(metadata, "padding_token_id", len(tokens)),
         add_bos=_flag(metadata, "add_bos_token", model == "spm" or pre in PRE_WITH_BOS),
         add_eos=_flag(metadata, "add_eos_token", False),
         add_space_prefix=_flag(metadata, "add_space_prefix", named == "llama"),
     )
+
+
+def takes_ids_alone(checkpoint: Checkpoint) -> bool:
+    """A model that brings no tokenizer, and not one of a kind that is unknown here."""
+    kind = checkpoint.metadata.get(PREFIX + "model")
+    nothing = kind in NO_MODELS and PREFIX + "tokens" not in checkpoint.metadata
+    return checkpoint.tokenizer is None and (checkpoint.format == "safetensors" or nothing)
+
+
+def stop_ids(metadata: Metadata, count: int) -> tuple[int, ...]:
+    """What ends an answer, of `count` tokens; a file may say so without a tokenizer too."""
+    found = (_id(metadata, name, count) for name in STOP_KEYS)
+    return tuple(dict.fromkeys(item for item in found if item is not None))
 
 
 def require_tokenizer(checkpoint: Checkpoint) -> TokenizerData:
@@ -81,7 +95,7 @@ def require_tokenizer(checkpoint: Checkpoint) -> TokenizerData:
     kind = checkpoint.metadata.get(PREFIX + "model")
     raise UnsupportedError(
         f"{checkpoint.path.name}: the tokenizer is of kind {kind!r}, which is not supported"
-        if kind
+        if kind not in NO_MODELS
         else f"{checkpoint.path.name} holds no tokenizer",
         hint=f"these are supported: {', '.join(MODELS)}",
     )
@@ -111,11 +125,6 @@ def read_templates(metadata: Metadata) -> dict[str, str]:
 def _id(metadata: Metadata, name: str, count: int) -> int | None:
     key = PREFIX + name
     return integer(metadata, key, 0, count - 1) if key in metadata else None
-
-
-def _stop_ids(metadata: Metadata, count: int) -> tuple[int, ...]:
-    found = (_id(metadata, name, count) for name in STOP_KEYS)
-    return tuple(dict.fromkeys(item for item in found if item is not None))
 
 
 def _flag(metadata: Metadata, name: str, default: bool) -> bool:

@@ -17,8 +17,8 @@ from pyrite.errors import UnsupportedError
 from pyrite.text.tokenizer import Tokenizer
 
 NO_TOKENIZER = (
-    "the folder holds no tokenizer (tokenizer.json, or a tokenizer.model of SentencePiece): only "
-    "token ids go in and come out"
+    "the model holds no tokenizer (a folder has tokenizer.json or tokenizer.model, a GGUF file "
+    "tokenizer.ggml.tokens): only token ids go in and come out"
 )
 logger = logging.getLogger("pyrite")
 
@@ -86,5 +86,6 @@ class IdsOnly(Tokenizer):
     def _refuse(self) -> NoReturn:
         raise UnsupportedError(
             "the model holds no tokenizer that is read here: only token ids go in and come out",
-            hint="give token ids, or take a GGUF file of the model",
+            hint="give token ids, or put the tokenizer's files beside the weights (tokenizer.json, "
+            "tokenizer_config.json), and convert again where it is a GGUF file",
         )
