@@ -13,6 +13,7 @@ from typing import Any
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.formats.folder_text import end_ids
 from pyrite.formats.gguf_tokenizer import ids_only_metadata, tokenizer_metadata, untold
+from pyrite.models.other_kinds import refuse_other_kinds
 from pyrite.models.registry import as_gguf
 
 NO_TOKENIZER = "a tokenizer, for the folder has none: the file is for token ids alone"
@@ -22,9 +23,10 @@ FLOAT_RECIPES = {"F32": "f32", "F16": "f16", "BF16": "bf16"}
 def as_gguf_file(checkpoint: Checkpoint) -> tuple[Checkpoint, tuple[str, ...]]:
     """With every key that a GGUF file of the model has, and sentences on what cannot be told.
 
-    A GGUF file stays as it is. Raises FormatError, TensorError, UnsupportedError.
+    A GGUF file of a model stays as it is. Raises FormatError, TensorError, UnsupportedError.
     """
     if checkpoint.format == "gguf":
+        refuse_other_kinds(checkpoint)
         return checkpoint, ()
     model = as_gguf(checkpoint)
     metadata: dict[str, Any] = {**model.metadata, "general.type": "model"}

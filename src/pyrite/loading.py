@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from pyrite.keeper import Keeper
     from pyrite.models.adapters import Adapter
 
+NORMAL = 1  # of TokenizerData.types
 DRAFT_REQUESTS = 2  # of a whole context that a draft model's pages hold
 logger = logging.getLogger("pyrite")
 
@@ -80,6 +81,7 @@ def _load_engine(path: Path, settings: Settings, progress: Progress | None) -> L
     runner = prepared(backend, plan, checkpoint.tensors, room, settings, threads)
     watch.lap("weights")
     tokenizer = making.result() or ids_only(checkpoint, plan)
+    check_vocabulary(checkpoint, plan)
     watch.lap("tokenizer")
     notes = (f"threads {threads.reason}", room_note(room, runner))
     for note in notes:
@@ -153,6 +155,24 @@ def own_tokenizer(checkpoint: Checkpoint) -> Tokenizer | None:
     if takes_ids_alone(checkpoint):
         return None
     return Tokenizer.from_data(require_tokenizer(checkpoint))
+
+
+def check_vocabulary(checkpoint: Checkpoint, plan: Plan) -> None:
+    """Raises FormatError where merges make tokens that the model has no rows for: the tokenizer is
+    another model's. Added tokens without rows are common, and an error where a text has them."""
+    data = checkpoint.tokenizer
+    if data is None or len(data.tokens) <= plan.vocabulary:
+        return
+    beyond = data.tokens.lengths[plan.vocabulary :] > 0
+    if data.types is not None:
+        beyond &= data.types[plan.vocabulary :] == NORMAL
+    found = f"the tokenizer has {len(data.tokens)} tokens, and the model {plan.vocabulary}"
+    if beyond.any():
+        raise FormatError(
+            f"{checkpoint.path.name}: {found}",
+            hint="the tokenizer is of another model: take the one that came with the weights",
+        )
+    logger.warning(f"{found}: a text with one of the others is refused")
 
 
 def ids_only(checkpoint: Checkpoint, plan: Plan) -> Tokenizer:

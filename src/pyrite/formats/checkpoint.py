@@ -186,6 +186,7 @@ def _open_gguf(path: Path) -> Checkpoint:
 
 def _only_gguf(folder: Path) -> Path:
     """The one model in a folder of GGUF files: one file, or the first part of one split model."""
+    from pyrite.formats.no_model import no_model
     from pyrite.formats.part_names import is_later_part
 
     files = sorted(path for path in folder.glob("*.gguf") if not is_later_part(path))
@@ -194,7 +195,4 @@ def _only_gguf(folder: Path) -> Path:
     if files:
         names = ", ".join(path.name for path in files[:8])
         raise FormatError(f"{folder} holds several models: {names}", hint="name one of them")
-    raise FormatError(
-        f"{folder} is a folder without config.json and without a GGUF file",
-        hint="give a GGUF file, or a folder with config.json and safetensors files",
-    )
+    raise no_model(folder)

@@ -27,6 +27,10 @@ def inside(folder: Path, name: str, model: Path | None = None) -> Path:
         raise FormatError(f"{folder.name} names a file outside itself: {name!r}")
     path = folder / name
     target = path.resolve()
+    if path.is_symlink() and not target.exists() and model is None:
+        raise FormatError(
+            f"{path} is a link to {target}, which is not there", hint="fetch the file again"
+        )
     if not any(target.parent == root for root in (folder.resolve(), *_roots(model or folder))):
         raise FormatError(
             f"{path} is a link to {target}, outside the model's folder",
@@ -54,10 +58,14 @@ def weight_files(folder: Path) -> tuple[tuple[Path, ...], dict[str, str] | None]
     if len(names) == 1:
         return (inside(folder, names[0]),), None
     if names:
-        raise FormatError(f"{folder} holds {len(names)} safetensors files and no {INDEX}")
-    pickled = any(folder.glob("*.bin")) or any(folder.glob("*.pt*"))
+        raise FormatError(
+            f"{folder} holds {len(names)} safetensors files and no {INDEX}",
+            hint="fetch the index too: it says which tensor is in which file",
+        )
+    pickled = sorted(path.name for kind in ("*.bin", "*.pt*") for path in folder.glob(kind))
+    beside = f", but {_listed(pickled)}" if pickled else ""
     raise FormatError(
-        f"{folder} holds no safetensors file",
+        f"{folder} holds no safetensors file{beside}",
         hint="PyTorch files (pickles) are never read: they can run code; take safetensors"
         if pickled
         else "fetch the model's weights into the folder",
@@ -76,7 +84,8 @@ def _indexed(folder: Path, index: dict[str, Any]) -> tuple[tuple[Path, ...], dic
     missing = [path.name for path in paths if not path.is_file()]
     if missing:
         raise FormatError(
-            f"{folder} lacks {len(missing)} of {len(files)} files: {_listed(missing)}",
+            f"{folder} lacks {len(missing)} of {len(files)} files that {INDEX} names: "
+            f"{_listed(missing)}",
             hint="fetch all files of the model",
         )
     return paths, names

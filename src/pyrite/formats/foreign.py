@@ -19,6 +19,7 @@ _SIGNATURES: tuple[tuple[bytes, str], ...] = (
     (b"%PDF", "a PDF document"),
 )
 
+NO_PICKLES = "PyTorch's files are never read, for they can run code: take safetensors or GGUF"
 _HINTS: tuple[tuple[str, str], ...] = (
     ("a Git LFS pointer", "run `git lfs pull` in its folder"),
     ("an HTML page", "the download gave a page instead of the file; fetch it again"),
@@ -26,6 +27,10 @@ _HINTS: tuple[tuple[str, str], ...] = (
     ("nothing but zeros", "the download did not finish; fetch it again"),
     ("a safetensors file", "give the folder that holds it and its config.json"),
     ("a GGML file", "convert the model to GGUF again"),
+    ("a GGMF file", "convert the model to GGUF again"),
+    ("a GGJT file", "convert the model to GGUF again"),
+    ("a ZIP archive", NO_PICKLES),
+    ("a Python pickle", NO_PICKLES),
 )
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from pyrite.errors import FormatError, ModelError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint, Tensor
 from pyrite.formats.gguf import GgufFile, read_gguf
-from pyrite.formats.metadata import string
+from pyrite.formats.metadata import Metadata, string
 from pyrite.formats.sampling_hints import gguf_hints
 from pyrite.formats.shards import read_parts
 from pyrite.formats.vocabulary import read_templates, read_tokenizer
@@ -28,7 +28,7 @@ def open_gguf(path: Path) -> Checkpoint:
         return Checkpoint(
             path=path,
             format="gguf",
-            architecture=string(metadata, "general.architecture"),
+            architecture=_architecture(metadata),
             metadata=metadata,
             tensors=_tensors(parts),
             tokenizer=read_tokenizer(metadata),
@@ -40,6 +40,14 @@ def open_gguf(path: Path) -> Checkpoint:
         )
     except ModelError as error:
         raise type(error)(f"{parts[0].path.name}: {error.message}", hint=error.hint) from None
+
+
+def _architecture(metadata: Metadata) -> str:
+    """Importance of columns is a GGUF file without one."""
+    if metadata.get("general.type") == "imatrix":
+        problem = "it holds the importance of columns, and no model"
+        raise FormatError(problem, hint="pyrite quantize --imatrix takes it")
+    return string(metadata, "general.architecture")
 
 
 def _refuse_big_endian(part: GgufFile) -> None:

@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import msgspec
 
 from pyrite.errors import FormatError
+from pyrite.formats.foreign import advice, appearance
 
 MAX_BYTES = 1 << 26
 FLOAT = "__float__"  # of an object that stands for a number which strict JSON lacks
@@ -43,6 +44,7 @@ def decoded(data: bytes | msgspec.Raw, kind: type[T], name: str) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
+        _refuse_foreign(bytes(data), name)
         raise FormatError(f"{name}: {error}") from None
     except RecursionError:
         raise FormatError(f"{name} is nested too deep") from None
@@ -55,11 +57,20 @@ def parse_object(data: bytes, name: str) -> dict[str, Any]:
     except _RepeatedKeyError as error:
         raise FormatError(f"{name}: the key {error.args[0]!r} occurs twice") from None
     except (ValueError, RecursionError) as error:
+        _refuse_foreign(data, name)
         problem = "nested too deep" if isinstance(error, RecursionError) else error
         raise FormatError(f"{name} is not JSON: {problem}") from None
     if not isinstance(value, dict):
         raise FormatError(f"{name} holds a {type(value).__name__}, and should hold an object")
     return value
+
+
+def _refuse_foreign(data: bytes, name: str) -> None:
+    """Raises FormatError for what is known by its beginning: a pointer of Git LFS, a page."""
+    looks_like = appearance(data[:512], len(data))
+    if looks_like not in ("a JSON file", "text", "nothing known here"):
+        problem = f"{name} is not JSON: it looks like {looks_like}"
+        raise FormatError(problem, hint=advice(looks_like))
 
 
 class _RepeatedKeyError(Exception):

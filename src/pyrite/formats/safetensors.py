@@ -116,7 +116,8 @@ def _architecture(metadata: Mapping[str, Any]) -> str:
     try:
         return string(metadata, "model_type")
     except FormatError as error:
-        raise FormatError(f"config.json: {error.message}") from None
+        hint = "it is no model's, or was changed: take the one that came with the weights"
+        raise FormatError(f"config.json: {error.message}", hint=hint) from None
 
 
 def _data_start(path: Path, data: NDArray[np.uint8]) -> int:

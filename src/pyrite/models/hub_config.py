@@ -16,6 +16,7 @@ from pyrite.models.fields import MISSING
 from pyrite.models.hub import Folder
 from pyrite.models.hub_rope import rope
 
+OF_ANOTHER = "config.json is of another model, or was changed: take the one of these weights"
 ACTIVATIONS: Mapping[str, Activation] = {
     "silu": "silu",
     "swish": "silu",
@@ -112,12 +113,14 @@ def head(folder: Folder, tied: bool = False) -> None:
     own, table = folder.tensors.get("output.weight"), folder.tensors.get("token_embd.weight")
     if own is None and not is_tied and not folder.has("pooling_type"):
         shape = (folder.stated("vocab_size"), folder.stated("embedding_length"))
-        raise TensorError(f"missing: output.weight {shape}: tie_word_embeddings is false")
+        problem = f"missing: output.weight {shape}: tie_word_embeddings is false"
+        raise TensorError(problem, hint=OF_ANOTHER)
     if own is not None and is_tied and table is not None:
         if not _same(own, table):
             raise TensorError(
                 f"not used: output.weight {own.shape}: tie_word_embeddings is true, and it differs"
-                " from the embedding table"
+                " from the embedding table",
+                hint=OF_ANOTHER,
             )
         folder.tensors.take("output.weight")
 

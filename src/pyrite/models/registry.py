@@ -28,6 +28,7 @@ from pyrite.models.arrange import Tensors
 from pyrite.models.config import Family, ModelConfig
 from pyrite.models.gguf_config import read_gguf_config
 from pyrite.models.hub import Hub, translated
+from pyrite.models.other_kinds import refuse_other_architectures, refuse_other_kinds
 from pyrite.models.tensors import check_tensors
 
 DOWN = re.compile(r"(.+)\.lora_a\.(\d{1,3})")  # graph.build.down_name
@@ -132,6 +133,7 @@ def as_gguf(checkpoint: Checkpoint) -> Checkpoint:
 
 def arranged(checkpoint: Checkpoint) -> Checkpoint:
     """Tensors as the architecture's layers read them: fused ones are split, and so on."""
+    refuse_other_kinds(checkpoint)
     family = find_family(checkpoint.architecture)
     tensors = Tensors(dict(checkpoint.tensors))
     tensors.split_fused()
@@ -214,8 +216,10 @@ def find_hub(model_type: str) -> Hub:
 def _module(table: Mapping[str, str], name: str) -> ModuleType:
     if name in table:
         return import_module(f"pyrite.models.{table[name]}")
-    near = difflib.get_close_matches(name, table, n=1, cutoff=0.0)[0]
+    refuse_other_architectures(name)
+    near = difflib.get_close_matches(name, table, n=1)
+    nearest = f"the nearest that is: {near[0]}; " if near else ""
     raise UnsupportedError(
         f"architecture {name[:60]!r} is not known here",
-        hint=f"the nearest that is: {near}; all: {', '.join(table)}",
+        hint=f"{nearest}all: {', '.join(table)}",
     )
