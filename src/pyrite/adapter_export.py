@@ -29,8 +29,8 @@ TYPES = {recipe: kind for kind, recipe in FLOAT_RECIPES.items()}
 
 
 def plan_adapter(folder: Path, base: Checkpoint, recipe: str | None = None) -> Conversion:
-    """`base`: the folder of its model, as it was opened. `recipe`: one of TYPES, by default what
-    most matrices have.
+    """`base`: its model, as it was opened. `recipe`: one of TYPES, by default what most matrices
+    have.
 
     Raises ParameterError, FormatError, TensorError, UnsupportedError.
     """

@@ -15,9 +15,10 @@ from pyrite.adapter_export import plan_adapter
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.cli.main import main
 from pyrite.conversion import convert
-from pyrite.errors import FormatError, ParameterError
+from pyrite.errors import FormatError, ParameterError, UnsupportedError
 from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.models.adapters import read_adapter, with_adapters
+from pyrite.models.peft_names import PAIRED, RENAMED
 from pyrite.models.registry import as_model, build_plan
 from pyrite.quant.dequant import dequantize
 from steps import Part, make_batch, num_pages
@@ -117,11 +118,59 @@ def test_the_verb(golden: Path, tmp_path: Path, capsys):
     told = refused(capsys, folder, tmp_path / "b.gguf", "--base", golden / "tiny" / "llama_tied")
     assert "made for another model" in told
     assert str(folder) in told
-    file = golden / "gguf_models" / "llama_q8_0.gguf"
-    assert "a folder with config.json" in refused(
-        capsys, folder, tmp_path / "b.gguf", "--base", file
-    )
     assert [path.name for path in tmp_path.iterdir()] == ["a.gguf"]
+
+
+# An architecture of each kind of file, and all with other names or orders of rows.
+FILES = {
+    "cohere": "command-r",
+    "cohere2": "cohere2",
+    "gemma": "gemma",
+    "gemma2": "gemma2",
+    "gemma3_text": "gemma3",
+    "granite": "granite",
+    "granitemoe": "granitemoe",
+    "llama": "llama",
+    "llama_tied": "llama",
+    "mixtral": "llama",
+    "olmo2": "olmo2",
+    "olmoe": "olmoe",
+    "phi3": "phi3",
+    "qwen2": "qwen2",
+    "qwen2_moe": "qwen2moe",
+    "qwen3": "qwen3",
+    "qwen3_moe": "qwen3moe",
+    "smollm3": "smollm3",
+    "stablelm": "stablelm",
+}
+
+
+def test_every_architecture_of_the_table_is_tested():
+    assert set(FILES.values()) == PAIRED | RENAMED
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_the_models_file_does_as_well_as_its_folder(golden: Path, tmp_path: Path, case: str):
+    """Byte for byte; and a folder's adapter may be loaded beside the file."""
+    folder, file = golden / "tiny" / case, tmp_path / "model.gguf"
+    assert main(["convert", str(folder), str(file)]) == 0
+    base, stored = open_checkpoint(folder), open_checkpoint(file)
+    assert stored.architecture == FILES[case]
+    projections = [f"self_attn.{part}_proj" for part in "qkvo"]
+    modules = projections if case != "phi3" else ("self_attn.qkv_proj", "mlp.gate_up_proj")
+    write_peft(tmp_path / "a", base, modules, 1)
+    written(tmp_path / "a", base, tmp_path / "one.gguf")
+    written(tmp_path / "a", stored, tmp_path / "two.gguf")
+    assert (tmp_path / "one.gguf").read_bytes() == (tmp_path / "two.gguf").read_bytes()
+    loaded = read_adapter("a", tmp_path / "a", stored)
+    assert loaded.fingerprint == read_adapter("a", tmp_path / "a", base).fingerprint
+
+
+def test_some_files_have_weights_in_other_shapes(golden: Path, tmp_path: Path):
+    file = tmp_path / "model.gguf"
+    assert main(["convert", str(golden / "tiny" / "gpt2"), str(file)]) == 0
+    with pytest.raises(UnsupportedError, match="files of gpt2 have weights in other shapes"):
+        read_adapter("a", golden / "adapters" / "plain", open_checkpoint(file))
 
 
 def test_a_base_beside_it_is_found_by_the_adapters_own_word(golden: Path, tmp_path: Path, capsys):

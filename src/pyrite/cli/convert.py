@@ -2,8 +2,8 @@
 
 The file opens in Pyrite and in llama.cpp. Weights stay in the type they have unless --type names a
 recipe, as pyrite quantize has them; what the folder has quantized stays as it is. An adapter that
-PEFT wrote needs the folder of its model besides: --base. A run that was interrupted goes on when it
-is started again.
+PEFT wrote needs its model besides: --base, a folder or a GGUF file. A run that was interrupted goes
+on when it is started again.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from pyrite.cli.models import find_model
 from pyrite.cli.output import check_output
@@ -19,14 +18,11 @@ from pyrite.cli.quantize import ENDING, checked_threads, converted, summary
 from pyrite.cli.terminal import Terminal, size, this_terminal, warn
 from pyrite.errors import ParameterError, RequestError
 
-if TYPE_CHECKING:
-    from pyrite.formats.checkpoint import Checkpoint
-
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("model", metavar="FOLDER", help="of a model, or of an adapter")
     parser.add_argument("out", metavar="OUT.gguf")
-    parser.add_argument("--base", metavar="MODEL", help="of an adapter: the folder of its model")
+    parser.add_argument("--base", metavar="MODEL", help="of an adapter: its model")
     parser.add_argument("--type", metavar="RECIPE", help="default: the type that most weights have")
     parser.add_argument("-t", "--threads", type=int, help="threads to compute with")
     parser.add_argument("--force", action="store_true", help="write over OUT.gguf")
@@ -50,9 +46,13 @@ def convert_model(
 ) -> int:
     from pyrite.conversion import find_recipe, plan_conversion
     from pyrite.export import as_gguf_file, natural_recipe
+    from pyrite.formats.checkpoint import open_checkpoint
     from pyrite.models.registry import as_model, build_plan
 
-    found = opened_folder("FOLDER", options.model, terminal)
+    found = open_checkpoint(find_model(options.model, terminal))
+    if found.format == "gguf":
+        hint = "pyrite quantize makes another GGUF file of one"
+        raise ParameterError("FOLDER", options.model, "a folder with config.json", hint=hint)
     check_output("OUT.gguf", out, found.files, force=options.force, ending=ENDING)
     checkpoint, lost = as_gguf_file(found)
     build_plan(as_model(found))  # whatever cannot be run is not written
@@ -74,8 +74,9 @@ def convert_adapter(
     terminal: Terminal,
 ) -> int:
     from pyrite.adapter_export import plan_adapter
+    from pyrite.formats.checkpoint import open_checkpoint
 
-    base = opened_folder("--base", options.base or base_of(folder), terminal)
+    base = open_checkpoint(find_model(options.base or base_of(folder), terminal))
     check_output("OUT.gguf", out, folder.glob("*"), force=options.force, ending=ENDING)
     conversion = plan_adapter(folder, base, options.type)
     converted(conversion, out, threads, f"converting {out.name}", terminal)
@@ -96,16 +97,5 @@ def base_of(folder: Path) -> str:
     if named and Path(named).is_dir():
         return named
     said = f": adapter_config.json names {named}" if named else ""
-    hint = f"--base FOLDER, the folder of that model{said}"
+    hint = f"--base MODEL, its folder or GGUF file{said}"
     raise RequestError(f"{folder} is an adapter, and its model is not named", hint=hint)
-
-
-def opened_folder(name: str, model: str, terminal: Terminal) -> Checkpoint:
-    """`name`: of the argument. Raises ParameterError for a GGUF file."""
-    from pyrite.formats.checkpoint import open_checkpoint
-
-    found = open_checkpoint(find_model(model, terminal))
-    if found.format == "gguf":
-        hint = "pyrite quantize makes another GGUF file of one" if name == "FOLDER" else ""
-        raise ParameterError(name, model, "a folder with config.json", hint=hint)
-    return found

@@ -28,6 +28,7 @@ from pyrite.graph.build import down_name, up_name
 from pyrite.models.fields import Fields
 from pyrite.models.lora import Pair, paired
 from pyrite.models.peft import read_peft
+from pyrite.models.peft_names import as_file_has
 from pyrite.models.registry import arranged, as_gguf, as_model
 from pyrite.records import dataclass
 
@@ -119,7 +120,9 @@ def with_adapters(model: Checkpoint, adapters: Sequence[Adapter]) -> Checkpoint:
 def _pairs_of(path: Path, base: Checkpoint, translation: Translation) -> dict[str, Pair]:
     """As the model has its weights after `translation`, which is of what was opened."""
     if path.is_dir():
-        pairs, base = _of_folder(path, base), _unpacked(base)
+        pairs, base = read_peft(path), _unpacked(base)
+        if base.format == "gguf":
+            pairs = as_file_has(base, pairs)
     else:
         base = as_gguf(base)
         pairs = _of_gguf(open_checkpoint(path), base)
@@ -160,16 +163,6 @@ def _matrix(tensor: Tensor) -> tuple[str, str, Tensor]:
     if match is None:
         raise TensorError(f"tensor {tensor.name} is no part of a LoRA adapter")
     return match["weight"], match["side"], tensor
-
-
-def _of_folder(folder: Path, base: Checkpoint) -> dict[str, Pair]:
-    if base.format == "gguf":
-        raise UnsupportedError(
-            f"it is a folder for the folder of its model, and {base.path.name} is a GGUF file",
-            hint="load the model from its folder, or make a GGUF file of the adapter: "
-            "pyrite convert ADAPTER adapter.gguf --base FOLDER",
-        )
-    return read_peft(folder)
 
 
 def own_name(base: Checkpoint, weight: str) -> str:

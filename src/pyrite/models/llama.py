@@ -57,10 +57,11 @@ def pair_neighbours(folder: Folder) -> None:
     width = folder.stated("attention.key_length")
     for kind in ("weight", "bias"):
         for part in ("q", "k"):
-            folder.change(f"attn_{part}.{kind}", lambda tensor: _paired(tensor, width))
+            folder.change(f"attn_{part}.{kind}", lambda tensor: paired_rows(tensor, width))
 
 
-def _paired(tensor: Tensor, width: int) -> Tensor:
+def paired_rows(tensor: Tensor, width: int) -> Tensor:
+    """`width`: rows of a head."""
     if tensor.shape[0] % width:
         raise TensorError(f"{tensor.name} is {tensor.shape}: heads are of {width} rows")
     order = np.arange(tensor.shape[0]).reshape(-1, 2, width // 2).transpose(0, 2, 1)

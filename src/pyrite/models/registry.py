@@ -213,6 +213,12 @@ def find_hub(model_type: str) -> Hub:
     return row
 
 
+def hubs_of(architecture: str) -> tuple[Hub, ...]:
+    """What folders become models of an architecture by its name in GGUF files."""
+    rows: Mapping[str, Hub] = _module(ARCHITECTURES, architecture).HUBS
+    return tuple(row for row in rows.values() if row.architecture == architecture)
+
+
 def _module(table: Mapping[str, str], name: str) -> ModuleType:
     if name in table:
         return import_module(f"pyrite.models.{table[name]}")

@@ -1,0 +1,67 @@
+"""What a GGUF file calls the weights that an adapter's folder names as its model's folder does.
+
+For architectures whose files have projections as the folder has, but for their names and, in some,
+the order of rows. Others need the folder itself.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from pyrite.errors import UnsupportedError
+from pyrite.formats.checkpoint import Checkpoint
+from pyrite.models import config as limits
+from pyrite.models.fields import Fields
+from pyrite.models.hub import Hub, gguf_name
+from pyrite.models.llama import paired_rows
+from pyrite.models.lora import Pair
+from pyrite.models.registry import hubs_of
+
+# Files have the rows of queries and keys in pairs of neighbours that turn together.
+PAIRED = frozenset(("granite", "granitemoe", "llama", "smollm3"))
+RENAMED = frozenset(
+    (
+        *("cohere2", "command-r", "gemma", "gemma2", "gemma3", "olmo2", "olmoe", "phi3"),
+        *("qwen2", "qwen2moe", "qwen3", "qwen3moe", "stablelm"),
+    )
+)
+TURNED = (".attn_q.weight", ".attn_k.weight")
+
+
+def as_file_has(base: Checkpoint, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
+    """By the names of the GGUF file `base`, and in its order of rows.
+
+    Raises UnsupportedError for an architecture whose files differ in more.
+    """
+    if base.architecture not in PAIRED | RENAMED:
+        raise UnsupportedError(
+            f"it is a folder, and files of {base.architecture} have weights in other shapes",
+            hint="load the model from its folder, or make a GGUF file of the adapter: "
+            "pyrite convert ADAPTER adapter.gguf --base FOLDER",
+        )
+    rows = hubs_of(base.architecture)
+    found = [_renamed(row, pairs) for row in rows]
+    named = next((one for one in found if one.keys() <= base.tensors.keys()), found[0])
+    if base.architecture in RENAMED:
+        return named
+    width = _head_width(base)
+    return {
+        name: _turned(pair, width) if name.endswith(TURNED) else pair
+        for name, pair in named.items()
+    }
+
+
+def _renamed(row: Hub, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
+    return {gguf_name(weight, row)[0]: pair for weight, pair in pairs.items()}
+
+
+def _turned(pair: Pair, width: int) -> Pair:
+    return replace(pair, up=paired_rows(pair.up, width))
+
+
+def _head_width(base: Checkpoint) -> int:
+    keys = Fields(base.metadata, prefix=f"{base.architecture}.")
+    heads = keys.integer("attention.head_count", 1, limits.MAX_HEADS)
+    default = keys.integer("embedding_length", 1, limits.MAX_WIDTH) // heads
+    return keys.integer("attention.key_length", 1, limits.MAX_HEAD_WIDTH, default)
