@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -22,6 +24,7 @@ from pyrite.errors import (
     TensorError,
     UnsupportedError,
 )
+from pyrite.formats import derived
 from pyrite.formats.checkpoint import Checkpoint, open_checkpoint
 from pyrite.formats.gguf_writer import TensorSpec, write_gguf
 from pyrite.models.adapters import named, read_adapter, read_adapters, with_adapters
@@ -251,6 +254,44 @@ def test_an_adapter_of_a_model_without_a_head(golden: Path, tmp_path: Path):
     for model in (base, bare):
         for name in ("with", "without"):
             assert read_adapter("a", tmp_path / name, model).fingerprint == expected
+
+
+def test_experts_are_not_adapted(golden: Path, tmp_path: Path):
+    base = open_checkpoint(golden / "tiny" / "mixtral")
+    write_peft(tmp_path / "a", base, ["experts.1.w1"], 1)
+    with pytest.raises(UnsupportedError, match=r"experts.1.w1.lora_A.weight is for an expert"):
+        read_adapter("a", tmp_path / "a", base)
+
+
+def test_an_adapter_of_a_quantized_folder(golden: Path, tmp_path: Path):
+    """Rows of 8 bits and their scales in place of weights: it adapts what they mean."""
+    folder, plain = tmp_path / "model", open_checkpoint(golden / "tiny" / "llama")
+    shutil.copytree(plain.path, folder)
+    random = np.random.default_rng(3)
+    stored, meant = {}, dict(plain.tensors)
+    for name, tensor in plain.tensors.items():
+        values = dequantize(tensor.read(), tensor.type, tensor.shape)
+        if not name.endswith("proj.weight"):
+            stored[name] = values
+            continue
+        codes = random.integers(-127, 128, tensor.shape).astype(np.int8)
+        scales = random.uniform(1e-3, 3e-3, (tensor.shape[0], 1)).astype(np.float16)
+        stored |= {name: codes, name.replace("weight", "weight_scale"): scales}
+        meant[name] = derived.held(name, codes * scales.astype(np.float32))
+    save_file(stored, folder / "model.safetensors")
+    scheme = {"num_bits": 8, "type": "int", "strategy": "channel", "symmetric": True}
+    settings = {
+        "quant_method": "compressed-tensors",
+        "format": "int-quantized",
+        "config_groups": {"group_0": {"targets": ["Linear"], "weights": scheme}},
+    }
+    config = json.loads((folder / "config.json").read_text()) | {"quantization_config": settings}
+    (folder / "config.json").write_text(json.dumps(config))
+    added = write_peft(tmp_path / "a", plain, MODULES, 1)
+    adapter = read_adapter("a", tmp_path / "a", open_checkpoint(folder))
+    found = logits(with_adapters(open_model(folder), [adapter]), [0])[0]
+    expected = logits(merged(replace(plain, tensors=meant), added), [-1])[0]
+    assert np.abs(found - expected).max() < 1e-4 * expected.std()
 
 
 def write_gguf_adapter(path: Path, matrices, **keys) -> Path:

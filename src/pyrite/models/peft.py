@@ -28,6 +28,7 @@ MERGE = "merge the adapter into the model with PEFT (merge_and_unload), and load
 MATRIX = re.compile(
     r"(?:base_model\.model\.)?(?P<module>.+)\.lora_(?P<side>[AB])(?:\.\w+)?\.weight"
 )
+EXPERT = re.compile(r"\.experts\.\d+\.")
 # A module's name, or the end of one; a regular expression may say more than that.
 PATTERN = re.compile(r"\^?(?:\w|\\?\.)+\$?")
 
@@ -125,6 +126,9 @@ def _matrices(folder: Path) -> Iterator[tuple[str, str, Tensor]]:
 def _matrix(name: str, tensor: Tensor) -> tuple[str, str, Tensor]:
     match = MATRIX.fullmatch(name)
     if match is not None:
+        if EXPERT.search(match["module"]):
+            problem = f"tensor {name} is for an expert, and experts are not adapted here"
+            raise UnsupportedError(problem, hint=MERGE)
         return match["module"], match["side"].lower(), tensor
     kind = next((text for part, text in STRAY.items() if part in name), "no part of a LoRA adapter")
     raise TensorError(f"tensor {name} is {kind}", hint=MERGE)
