@@ -47,13 +47,14 @@ struct RoutingOf {
   std::optional<int> bias;
 };
 
-// Of attention's heads.
-inline HeadShape shape_of(int key_width, int value_width) {
+// Of attention's heads. `values_in_keys`: they are the first columns of the keys.
+inline HeadShape shape_of(int key_width, int value_width, bool values_in_keys) {
   constexpr int kMost = 1 << 16;
   for (int width : {key_width, value_width}) {
     require(width > 0 && width <= kMost, "a head's width is out of range");
   }
-  return {key_width, value_width};
+  require(!values_in_keys || value_width <= key_width, "values are wider than their keys");
+  return {key_width, value_width, values_in_keys};
 }
 
 inline void require_one_sided(Activation activation) {
@@ -111,10 +112,11 @@ class Executor {
   int add_squares(const std::string& label, Rows rows, Columns in, NormOf norm);
   std::pair<int, int> add_expert_squares(const std::string& label, Rows rows, Columns in,
                                          int num_experts, int feed_forward);
-  void add_attention(const std::string& label, Columns query, Columns key, Columns value,
-                     Columns out, int key_heads, int key_width, int value_width, size_t layer_offset,
-                     float scale, int window, float softcap, std::optional<int> sinks,
-                     NormOf query_norm, NormOf key_norm, std::optional<int> rope, KvType kv_type);
+  void add_attention(const std::string& label, Columns query, Columns key,
+                     std::optional<Columns> value, Columns out, int key_heads, int key_width,
+                     int value_width, size_t layer_offset, float scale, int window, float softcap,
+                     std::optional<int> sinks, NormOf query_norm, NormOf key_norm,
+                     std::optional<int> rope, KvType kv_type);
 
   // `state`: where the operation's state begins in a slot.
   void add_shift(const std::string& label, Columns in, Columns out, size_t state);

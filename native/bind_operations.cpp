@@ -98,22 +98,23 @@ void Executor::add_linear(const std::string& label, Rows rows, Columns in, Colum
   program_.add(std::move(op), label);
 }
 
-void Executor::add_attention(const std::string& label, Columns query, Columns key, Columns value,
-                             Columns out, int key_heads, int key_width, int value_width,
-                             size_t layer_offset, float scale, int window, float softcap,
-                             std::optional<int> sinks, NormOf query_norm, NormOf key_norm,
-                             std::optional<int> rope, KvType kv_type) {
-  const HeadShape shape = shape_of(key_width, value_width);
+void Executor::add_attention(const std::string& label, Columns query, Columns key,
+                             std::optional<Columns> value, Columns out, int key_heads,
+                             int key_width, int value_width, size_t layer_offset, float scale,
+                             int window, float softcap, std::optional<int> sinks,
+                             NormOf query_norm, NormOf key_norm, std::optional<int> rope,
+                             KvType kv_type) {
+  const HeadShape shape = shape_of(key_width, value_width, !value);
   require(key_width % 8 == 0 && value_width % 8 == 0, "heads are of multiples of 8 columns");
   require(key_heads > 0 && key_heads <= key.second && key.second == key_width * key_heads &&
-              value.second == value_width * key_heads && query.second % key.second == 0 &&
+              (!value || value->second == value_width * key_heads) && query.second % key.second == 0 &&
               out.second == query.second / key_width * value_width,
           "attention's widths differ");
   const size_t layer_bytes = size_t(key_heads) * head_block_bytes(shape, kv_type);
   require(layer_offset % 64 == 0 && layer_offset + layer_bytes <= program_.sizes().page_bytes,
           "a layer lies outside of its page");
   require(window >= 0, "a window is 0 or more");
-  AttentionOp op{slice(query), slice(key), slice(value), slice(out)};
+  AttentionOp op{slice(query), slice(key), value ? slice(*value) : Slice(), slice(out)};
   op.heads = query.second / key_width;
   op.key_heads = key_heads;
   op.shape = shape;

@@ -55,7 +55,9 @@ void bind_program(nb::module_ module) {
   module.def(
       "head_block_bytes",
       [](int key_width, int value_width, KvType kv_type) {
-        return head_block_bytes(shape_of(key_width, value_width), kv_type);
+        const bool in_keys = value_width == 0;
+        const int width = in_keys ? key_width : value_width;
+        return head_block_bytes(shape_of(key_width, width, in_keys), kv_type);
       },
       "key_width"_a, "value_width"_a, "kv_type"_a);
   module.def(
@@ -132,7 +134,7 @@ void bind_program(nb::module_ module) {
       .def("add_expert_squares", &Executor::add_expert_squares, "label"_a, nb::kw_only(), "rows"_a,
            "input"_a, "num_experts"_a, "feed_forward"_a)
       .def("add_attention", &Executor::add_attention, "label"_a, nb::kw_only(), "query"_a, "key"_a,
-           "value"_a, "out"_a, "key_heads"_a, "key_width"_a, "value_width"_a, "layer_offset"_a, "scale"_a,
+           "value"_a.none(), "out"_a, "key_heads"_a, "key_width"_a, "value_width"_a, "layer_offset"_a, "scale"_a,
            "window"_a, "softcap"_a, "sinks"_a.none(), "query_norm"_a.none(), "key_norm"_a.none(),
            "rope"_a.none(), "kv_type"_a)
       .def("add_shift", &Executor::add_shift, "label"_a, nb::kw_only(), "input"_a, "out"_a, "state"_a)

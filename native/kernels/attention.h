@@ -1,10 +1,11 @@
 #pragma once
 // The contract of the attention kernels. Keys and values of one head lie in blocks of 32 positions:
 // first the keys, transposed to (key_width, 32) so that a vector lane is a key, then the values,
-// (32, padded_width(value_width)). Values that are columns of the keys are kept a second time: in the
-// keys they lie across the lanes that their sums want. Blocks are visited in spans of eight. A query folds in one span at a time, in
-// ascending order, from a beginning of its own for each: where spans begin depends on positions
-// alone, so that a result depends neither on the queries beside it nor on who computed which span.
+// (32, padded_width(value_width)). Values that are the first columns of the keys are not kept again:
+// they are turned as they are read, see turn.h. Blocks are visited in spans of eight. A query folds
+// in one span at a time, in ascending order, from a beginning of its own for each: where spans begin
+// depends on positions alone, so that a result depends neither on the queries beside it nor on who
+// computed which span.
 
 #include <cstddef>
 #include <cstdint>
@@ -18,7 +19,7 @@ constexpr int padded_width(int value_width) { return (value_width + 15) / 16 * 1
 
 // How keys and values are kept: as float16; or as 8-bit integers from -127 to 127, which a float
 // scale multiplies: a position has one for every kKeyGroup columns of its key, and one for its
-// value. Scales follow the values: (key groups, 32), then (32,) of the values.
+// value, if that is kept. Scales follow the values: (key groups, 32), then (32,) of the values.
 enum class KvType : uint8_t { kF16, kQ8 };
 
 constexpr int kKeyGroup = 32;
@@ -28,10 +29,14 @@ constexpr int key_groups(int key_width) { return (key_width + kKeyGroup - 1) / k
 // Columns of a head: those of its queries and keys, and those of its values.
 struct HeadShape {
   int key_width, value_width;
+  bool values_in_keys = false;  // they are the first columns of the keys
 
   constexpr int padded() const { return padded_width(value_width); }
-  constexpr size_t keys() const { return size_t(kPageTokens) * key_width; }  // of a block, columns
-  constexpr size_t values() const { return size_t(kPageTokens) * padded(); }
+  // Columns that a block keeps.
+  constexpr size_t keys() const { return size_t(kPageTokens) * key_width; }
+  constexpr size_t values() const { return values_in_keys ? 0 : size_t(kPageTokens) * padded(); }
+  // Scales of a position.
+  constexpr int scales() const { return key_groups(key_width) + (values_in_keys ? 0 : 1); }
 };
 
 // The largest of the columns under a scale is 127 of it, unless all are smaller than this: then they
@@ -40,7 +45,7 @@ constexpr float kSmallestKept = 0x1p-100f;
 
 constexpr size_t head_block_bytes(HeadShape shape, KvType type) {
   const size_t columns = shape.keys() + shape.values();
-  const size_t scales = kPageTokens * size_t(key_groups(shape.key_width) + 1);
+  const size_t scales = kPageTokens * size_t(shape.scales());
   return type == KvType::kF16 ? columns * sizeof(uint16_t) : columns + scales * sizeof(float);
 }
 
@@ -50,8 +55,8 @@ constexpr int partial_width(int value_width) { return padded_width(value_width) 
 
 // Positions of one head that lie in one block.
 struct StoreRun {
-  const float* keys;  // (count, key_width)
-  const float* values;
+  const float* keys;    // (count, key_width)
+  const float* values;  // null where they are in the keys
   size_t value_stride;
   HeadShape shape;
   int first_slot;  // within the block

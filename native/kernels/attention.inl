@@ -105,6 +105,7 @@ PYRITE_INLINE void score_page(const AttendTile& tile, const Block& block, int qu
                         scores + query * kSpanTokens);
 }
 
+// Scores of the span's blocks become weights.
 template <class Stored>
 inline void weigh_span(const AttendTile& tile, const State& state, const Blocks& blocks, int span,
                        const Partials& out) {
@@ -117,28 +118,40 @@ inline void weigh_span(const AttendTile& tile, const State& state, const Blocks&
   for (int query = 0; query < tile.num_queries; ++query) {
     const Sight sight = sight_of(tile, span, query);
     float* scores = state.scores + query * kSpanTokens;
-    if (!sight.empty()) weigh(sight, tile.softcap, scales_of, scores, out[query]);
+    if (!sight.empty() && tile.shape.values_in_keys) {
+      weigh(sight, tile.softcap, [](int) { return Unscaled(); }, scores, out[query]);
+    } else if (!sight.empty()) {
+      weigh(sight, tile.softcap, scales_of, scores, out[query]);
+    }
     clear_unseen(sight, whole, scores);
   }
 }
 
 // Few queries read keys and values as they are stored. After the keys of a span come its values,
-// and then the keys of `following`.
+// where it has some, and then the keys of `following`.
 template <class Stored>
-inline void visit_span_with_few(const AttendTile& tile, const State& state, int span,
-                                const Blocks& blocks, const Blocks& following,
-                                const Partials& out) {
+inline void score_with_few(const AttendTile& tile, const State& state, int span,
+                           const Blocks& blocks, const Blocks& following) {
   const int last = blocks.count - 1;
   for (int i = 0; i <= last; ++i) {
     const Block& block = blocks.block[i];
-    const Ahead<Stored> next = {i < last ? parts_of<Stored>(tile, blocks.block[i + 1]).keys
-                                         : parts_of<Stored>(tile, blocks.block[0]).values};
+    const Block& after = i < last              ? blocks.block[i + 1]
+                         : following.count > 0 ? following.block[0]
+                                               : block;
+    const bool values = i == last && !tile.shape.values_in_keys;
+    const Ahead<Stored> next = {values ? parts_of<Stored>(tile, blocks.block[0]).values
+                                       : parts_of<Stored>(tile, after).keys};
     with_queries(block.end - block.first, [&](auto count) {
       score_page<Stored, count()>(tile, block, block.first, parts_of<Stored>(tile, block).keys, next,
                                   state.scores + (block.start - span * kSpanTokens));
     });
   }
-  weigh_span<Stored>(tile, state, blocks, span, out);
+}
+
+template <class Stored>
+inline void gather_with_few(const AttendTile& tile, const State& state, int span,
+                            const Blocks& blocks, const Blocks& following, const Partials& out) {
+  const int last = blocks.count - 1;
   for (int i = 0; i <= last; ++i) {
     const Block& block = blocks.block[i];
     const Block& after = i < last              ? blocks.block[i + 1]
@@ -155,17 +168,30 @@ inline void visit_span_with_few(const AttendTile& tile, const State& state, int 
   }
 }
 
-// kLanes by 16 columns of a span's values, widened: (keys, 16 * kLanes).
-template <class Stored, int kLanes>
-inline void widen_values(const AttendTile& tile, const Blocks& blocks, int column, float* to) {
-  const int width = tile.shape.padded();
-  const int end = blocks.end();
-  for (int i = 0; i < blocks.count; ++i) {
-    const Stored* from = parts_of<Stored>(tile, blocks.block[i]).values + column;
-    const int keys = std::min(kBlockKeys, end - blocks.block[i].start);
+// kLanes by 16 columns of the values of a block's first `keys` keys, widened: (keys, 16 * kLanes).
+template <class Stored, int kLanes, class Parts>
+inline void widen_values(const Parts& parts, HeadShape shape, int column, int keys, float* to) {
+  const Stored* from = parts.values + column;
+  for (int key = 0; key < keys; ++key) {
+    for (int l = 0; l < kLanes; ++l) {
+      store(to + 16 * l, load_lanes(from + key * shape.padded() + 16 * l));
+    }
+    to += 16 * kLanes;
+  }
+}
+
+// The same where the columns are the keys'. Those past the values' last are zeros.
+template <class Stored, int kLanes, class Parts>
+inline void widen_columns(const Parts& parts, HeadShape shape, int column, int keys, float* to) {
+  uint16_t held[kTurnedLines * kBlockKeys], rows[kBlockKeys * kTurnedLines];
+  for (int l = 0; l < kLanes; ++l) {
+    const int first = column + 16 * l;
+    const int lines = std::min(16, shape.value_width - first);
+    turn_lines(halves_of(parts.keys + first * kBlockKeys, lines, held), rows);
+    const auto scales = parts.key_scales + first / kKeyGroup * kBlockKeys;
     for (int key = 0; key < keys; ++key) {
-      for (int l = 0; l < kLanes; ++l) store(to + 16 * l, load_lanes(from + key * width + 16 * l));
-      to += 16 * kLanes;
+      const Lanes value = load_half(rows + key * kTurnedLines);
+      store(to + key * 16 * kLanes + 16 * l, scaled_by(value, scales, key));
     }
   }
 }
@@ -173,23 +199,41 @@ inline void widen_values(const AttendTile& tile, const Blocks& blocks, int colum
 template <class Stored, int kLanes>
 inline void gather_panel(const AttendTile& tile, const State& state, int span,
                          const Blocks& blocks, int column, const Partials& out) {
-  widen_values<Stored, kLanes>(tile, blocks, column, state.wide);
+  const int end = blocks.end();
+  for (int i = 0; i < blocks.count; ++i) {
+    const auto parts = parts_of<Stored>(tile, blocks.block[i]);
+    const int keys = std::min(kBlockKeys, end - blocks.block[i].start);
+    float* to = state.wide + size_t(i) * kBlockKeys * 16 * kLanes;
+    tile.shape.values_in_keys
+        ? widen_columns<Stored, kLanes>(parts, tile.shape, column, keys, to)
+        : widen_values<Stored, kLanes>(parts, tile.shape, column, keys, to);
+  }
   const int start = blocks.block[0].start;
-  const int most = blocks.end() - start;
   const float* weights = state.scores + (start - span * kSpanTokens);
   each_queries(0, tile.num_queries, [&](auto count, int query) {
     gather<count(), kLanes>(weights + query * kSpanTokens,
-                            num_keys(tile, start, most, query + count() - 1), state.wide,
+                            num_keys(tile, start, end - start, query + count() - 1), state.wide,
                             16 * kLanes, Nothing(), out.sums(query) + column, out.stride());
   });
 }
 
-// Many queries read keys and values that were widened once. While the first of them go over a block
-// of keys, the next block is asked for, then the block's values.
 template <class Stored>
-inline void visit_span_with_many(const AttendTile& tile, const State& state, int span,
-                                 const Blocks& blocks, const Blocks& following,
-                                 const Partials& out) {
+inline void gather_by_panels(const AttendTile& tile, const State& state, int span,
+                             const Blocks& blocks, const Partials& out) {
+  int column = 0;
+  for (; column + 16 * kPanelLanes <= out.width; column += 16 * kPanelLanes) {
+    gather_panel<Stored, kPanelLanes>(tile, state, span, blocks, column, out);
+  }
+  for (; column < out.width; column += 16) {
+    gather_panel<Stored, 1>(tile, state, span, blocks, column, out);
+  }
+}
+
+// Many queries read keys that were widened once. While the first of them go over a block of keys,
+// the next block is asked for, then the block's values.
+template <class Stored>
+inline void score_with_many(const AttendTile& tile, const State& state, int span,
+                            const Blocks& blocks, const Blocks& following) {
   for (int i = 0; i < blocks.count; ++i) {
     const Block& block = blocks.block[i];
     const Block& after = i + 1 < blocks.count  ? blocks.block[i + 1]
@@ -203,17 +247,27 @@ inline void visit_span_with_many(const AttendTile& tile, const State& state, int
         score_page<Stored, count()>(tile, block, query, state.wide, next,
                                     state.scores + (block.start - span * kSpanTokens));
       };
-      if (query - block.first >= 2 * kMostQueries) return visit(Nothing());
-      visit(query == block.first ? keys : values);
+      if (query == block.first) return visit(keys);
+      if (query - block.first < 2 * kMostQueries && !tile.shape.values_in_keys) return visit(values);
+      visit(Nothing());
     });
   }
-  weigh_span<Stored>(tile, state, blocks, span, out);
-  int column = 0;
-  for (; column + 16 * kPanelLanes <= out.width; column += 16 * kPanelLanes) {
-    gather_panel<Stored, kPanelLanes>(tile, state, span, blocks, column, out);
+}
+
+template <class Stored>
+inline void visit_span(const AttendTile& tile, const State& state, int span, const Blocks& blocks,
+                       const Blocks& following, const Partials& out) {
+  const bool few = tile.num_queries <= kMostQueries;
+  if (few) {
+    score_with_few<Stored>(tile, state, span, blocks, following);
+  } else {
+    score_with_many<Stored>(tile, state, span, blocks, following);
   }
-  for (; column < out.width; column += 16) {
-    gather_panel<Stored, 1>(tile, state, span, blocks, column, out);
+  weigh_span<Stored>(tile, state, blocks, span, out);
+  if (few && !tile.shape.values_in_keys) {
+    gather_with_few<Stored>(tile, state, span, blocks, following, out);
+  } else {
+    gather_by_panels<Stored>(tile, state, span, blocks, out);
   }
 }
 
@@ -225,11 +279,7 @@ inline void each_span(const AttendTile& tile, const State& state, Where where, T
     const Blocks following = span + 1 < tile.end_span ? blocks_of(tile, span + 1) : Blocks();
     const Partials partials = where(span);
     begin(partials, tile.num_queries);
-    if (tile.num_queries <= kMostQueries) {
-      visit_span_with_few<Stored>(tile, state, span, blocks, following, partials);
-    } else {
-      visit_span_with_many<Stored>(tile, state, span, blocks, following, partials);
-    }
+    visit_span<Stored>(tile, state, span, blocks, following, partials);
     take(partials);
     blocks = following;
   }

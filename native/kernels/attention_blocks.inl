@@ -6,7 +6,7 @@ namespace attention {
 constexpr int kBlockKeys = kPageTokens;
 
 // What multiplies keys, (key groups, 32), and values, (32,), as they are folded in: nothing, or
-// floats, a position a lane.
+// floats, a position a lane. Values that are columns of keys have the keys' scales.
 struct Unscaled {
   Unscaled operator+(int) const { return {}; }
 };
@@ -87,10 +87,30 @@ inline void store_value(const float* value, int width, Lanes divisor, Stored* to
   });
 }
 
+// 16 columns of every key as float16, in which whole numbers up to 127 are exact. Where there are
+// fewer, or they are integers, they are brought to `held`.
+inline const uint16_t* halves_of(const uint16_t* lines, int count, uint16_t* held) {
+  if (count == 16) return lines;
+  std::fill_n(held, 16 * kBlockKeys, uint16_t(0));
+  std::copy_n(lines, count * kBlockKeys, held);
+  return held;
+}
+inline const uint16_t* halves_of(const int8_t* lines, int count, uint16_t* held) {
+  std::fill_n(held + count * kBlockKeys, (16 - count) * kBlockKeys, uint16_t(0));
+  for (int i = 0; i < count * kBlockKeys; i += 16) store_half(held + i, load_bytes(lines + i));
+  return held;
+}
+
+inline Lanes scaled_by(Lanes value, Unscaled, int) { return value; }
+inline Lanes scaled_by(Lanes value, const float* scales, int key) {
+  return value * broadcast(scales[key]);
+}
+
 inline void store_halves(const StoreRun& run) {
   const auto block = stored_block<uint16_t>(run.block, run.shape);
   const Lanes unused = broadcast(1.0f);
   store_keys(run, 0, run.shape.key_width, [&](int) { return unused; }, block.keys);
+  if (run.shape.values_in_keys) return;
   for (int i = 0; i < run.count; ++i) {
     store_value(run.values + i * run.value_stride, run.shape.value_width, unused,
                 block.values + size_t(run.first_slot + i) * run.shape.padded());
@@ -108,6 +128,7 @@ inline void store_integers(const StoreRun& run) {
     }
     store_keys(run, start, width, [&](int i) { return divisor_of(scales[i]); }, block.keys);
   }
+  if (run.shape.values_in_keys) return;
   for (int i = 0; i < run.count; ++i) {
     const float* value = run.values + i * run.value_stride;
     const int slot = run.first_slot + i;

@@ -33,6 +33,8 @@ namespace pyrite::PYRITE_ISA {
 
 #include "kernels/recurrence.inl"
 
+#include "kernels/turn.h"
+
 #include "kernels/attention_blocks.inl"
 
 #include "kernels/attention_products.inl"

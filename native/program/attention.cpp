@@ -53,9 +53,10 @@ void store_run(const AttentionOp& op, const Step& step, Member& member, const Ro
                    size_t(key_head) * op.block_bytes();
   const int width = op.shape.key_width;
   const size_t column = size_t(key_head) * width;
-  const float* values = op.value.row(rows.first_row) + size_t(key_head) * op.shape.value_width;
+  const float* values = nullptr;
+  if (op.value) values = op.value.row(rows.first_row) + size_t(key_head) * op.shape.value_width;
   each_row(op.key, rows, column, width, [&](int i) {
-    ask(values + size_t(i) * op.value.stride, op.shape.value_width);
+    if (values != nullptr) ask(values + size_t(i) * op.value.stride, op.shape.value_width);
     shape_head(op, step, op.key_norm, position + i, 1.0f, op.key.row(rows.first_row + i) + column,
                member.attention + size_t(i) * width);
   });

@@ -14,7 +14,9 @@ namespace pyrite {
 constexpr int kTileQueries = 72;
 
 struct AttentionOp {
-  Slice query, key, value, out;
+  Slice query, key;
+  Slice value;  // none where `shape` has them in the keys
+  Slice out;
   int heads = 0;
   int key_heads = 0;
   HeadShape shape = {};

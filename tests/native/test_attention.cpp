@@ -41,12 +41,17 @@ struct Pages {
     bytes.assign(page_bytes * size_t(num_pages), 0xff);  // what is not written is NaN
     keys = normal(size_t(kPositions) * shape.key_width, 1);
     values = normal(size_t(kPositions) * shape.value_width, 2);
+    for (size_t i = 0; shape.values_in_keys && i < values.size(); ++i) {
+      const size_t width = size_t(shape.value_width);
+      values[i] = keys[i / width * size_t(shape.key_width) + i % width];
+    }
     for (int position = 0; position < kPositions;) {
       const int slot = position % kPageTokens;
       const int count = std::min({run, kPageTokens - slot, kPositions - position});
       const size_t row = size_t(position);
       this->kernels.of(type).store(
-          {&keys[row * shape.key_width], &values[row * shape.value_width],
+          {&keys[row * shape.key_width],
+           shape.values_in_keys ? nullptr : &values[row * shape.value_width],
            size_t(shape.value_width), shape, slot, count,
            bytes.data() + table[size_t(position / kPageTokens)] * page_bytes});
       position += count;
@@ -198,7 +203,9 @@ int main() {
       {{80, 80}, 5, 0, 30},     {{96, 96}, 12, 0, 0},     {{112, 112}, 16, 257, 0},
       {{72, 72}, 9, 256, 5},    {{128, 128}, 8, 513, 0},  {{64, 64}, 8, 128, 0, true},
       {{192, 128}, 2, 0, 0},    {{576, 512}, 16, 0, 0},   {{24, 40}, 5, 33, 9, true},
-      {{40, 8}, 3, 0, 0, true},
+      {{40, 8}, 3, 0, 0, true}, {{576, 512, true}, 16, 0, 0},
+      {{24, 24, true}, 5, 33, 9, true},         {{72, 40, true}, 3, 0, 0},
+      {{8, 8, true}, 1, 0, 0},  {{40, 32, true}, 16, 300, 0},
   };
   for (const char* name : kIsaNames) {
     const char* error = nullptr;

@@ -78,13 +78,13 @@ def test_quantized_weights(golden: Path, half_pages, case: str, precision: str):
     check(path, ids, precision, LIMITS[precision])
 
 
-@pytest.mark.parametrize("case", TINY)
+@pytest.mark.parametrize("case", [*TINY, "deepseek_v2"])
 def test_eight_bit_keys_and_values(golden: Path, case: str):
     folder = golden / "tiny" / case
     check(folder, np.load(folder / "expected.npz")["ids_1"], "default", LIMITS["q8"], "q8")
 
 
-@pytest.mark.parametrize("case", TINY)
+@pytest.mark.parametrize("case", [*TINY, "deepseek_v2"])
 def test_eight_bits_are_near_sixteen(golden: Path, case: str):
     folder = golden / "tiny" / case
     ids = np.load(folder / "expected.npz")["ids_1"]

@@ -161,7 +161,16 @@ def _attention(draw, builder, inputs, name, layer) -> View:
     query = builder.rotate(builder.norm(query, Norm(name, 1e-5), group=HEAD), HEAD, ropes[0])
     key = builder.rotate(key, HEAD, ropes[1])
     window = draw(st.sampled_from((0, 3)))
-    return builder.attention(query, key, value, head_width=HEAD, scale=0.5, window=window)
+    beside = draw(st.booleans())
+    return builder.attention(
+        query,
+        key,
+        value if beside else None,
+        head_width=HEAD,
+        scale=0.5,
+        window=window,
+        value_width=None if beside else HEAD,
+    )
 
 
 def _head(draw, builder, views, layers) -> View:

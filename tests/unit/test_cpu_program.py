@@ -137,24 +137,58 @@ def attention_model(
     return make_model(build, 32, passes=passes)
 
 
-LATENT = 40  # columns of the one key, the first of them the value
+LATENT = 72  # columns of the one key, the first of them the value
+IN_KEYS = ((3, 64), (16, 40), (100, 72))  # heads, columns of a value
 
 
-@pytest.mark.parametrize("kv_type", ["f16", "q8"])
-@pytest.mark.parametrize("heads", [3, 16, 100])
-def test_values_that_are_columns_of_the_keys(half_pages, heads: int, kv_type: str):
-    """Normed columns reach 3, where float16 goes in steps of 2^-9."""
+def latent_model(heads: int, width: int, window: int = 0, beside: bool = False) -> Model:
+    """`beside`: values are kept beside the keys all the same."""
 
     def build(b, x):
         key = b.norm(b.linear(x, "k", LATENT), Norm("k_norm", 1e-6))
-        value = View(key.value, 0, LATENT - 8)
+        value = View(key.value, 0, width) if beside else None
+        query = b.linear(x, "q", heads * LATENT)
         return b.attention(
-            b.linear(x, "q", heads * LATENT), key, value, head_width=LATENT, scale=0.2
+            query, key, value, head_width=LATENT, scale=0.2, window=window, value_width=width
         )
 
+    return make_model(build, 32, passes=PASSES)
+
+
+@pytest.mark.parametrize("kv_type", ["f16", "q8"])
+@pytest.mark.parametrize(("heads", "width"), IN_KEYS)
+@pytest.mark.parametrize("isa", isa_names())
+def test_values_in_the_keys(
+    half_pages, isa: str, heads: int, width: int, kv_type: str, monkeypatch
+):
+    """Normed columns reach 3, where float16 goes in steps of 2^-9."""
+    monkeypatch.setenv("PYRITE_ISA", isa)
     close = 2e-3 if kv_type == "f16" else 0.03
-    model = make_model(build, 32, passes=PASSES)
+    model = latent_model(heads, width)
     assert_as_reference(model, rows=(1, 3, 33, 150), kv_type=kv_type, rtol=0, atol=close)
+
+
+@pytest.mark.parametrize(("heads", "width"), IN_KEYS)
+@pytest.mark.parametrize("isa", isa_names())
+def test_values_in_the_keys_are_those_beside_them(isa: str, heads: int, width: int, monkeypatch):
+    """Float16 of the same number is the same wherever it is kept."""
+    monkeypatch.setenv("PYRITE_ISA", isa)
+    once, twice = (prepare(latent_model(heads, width, beside=beside)) for beside in (False, True))
+    ids = token_ids(150)
+    np.testing.assert_array_equal(sequence_logits(once, ids), sequence_logits(twice, ids))
+    assert once.page_bytes == 32 * 2 * LATENT
+    assert twice.page_bytes == 32 * 2 * (LATENT + -(-width // 16) * 16)
+
+
+@pytest.mark.parametrize(("heads", "width"), IN_KEYS)
+@pytest.mark.parametrize("chunk", [1, 7, 50])
+@pytest.mark.parametrize("kv_type", ["f16", "q8"])
+def test_values_in_the_keys_in_chunks(heads: int, width: int, chunk: int, kv_type: str):
+    model, ids = latent_model(heads, width, window=90), token_ids(150)
+    whole = sequence_logits(prepare(model, threads=1, kv_type=kv_type), ids)
+    for threads in (1, 2, 3):
+        runner = prepare(model, threads=threads, kv_type=kv_type)
+        np.testing.assert_array_equal(sequence_logits(runner, ids, chunk=chunk), whole)
 
 
 def test_sinks_of_any_size():

@@ -49,7 +49,7 @@ def test_weights_count_as_they_are_packed(tmp_path, kind: str):
 
 
 @pytest.mark.parametrize("kv_type", ["f16", "q8"])
-@pytest.mark.parametrize("case", ["llama", "llama_tied", "gemma3_text"])
+@pytest.mark.parametrize("case", ["llama", "llama_tied", "gemma3_text", "deepseek_v2"])
 def test_estimated_pages_are_those_of_the_backend(golden, case: str, kv_type: str):
     """But for padding: a value's row is filled up to 16 columns."""
     plan = build_plan(open_model(golden / "tiny" / case))
@@ -59,6 +59,13 @@ def test_estimated_pages_are_those_of_the_backend(golden, case: str, kv_type: st
     )
     page_bytes = layer_offsets(plan, kv_type)[-1]
     assert page_bytes == PAGE_TOKENS * (kv_bytes_per_token(plan, kv_type) + padding)
+
+
+def test_a_latent_is_kept_once(golden):
+    """32 columns of it and 16 that turn, in three layers."""
+    plan = build_plan(open_model(golden / "tiny" / "deepseek_v2"))
+    assert kv_bytes_per_token(plan) == 3 * (32 + 16) * 2
+    assert kv_bytes_per_token(plan, "q8") == 3 * (32 + 16 + 2 * 4)
 
 
 def test_eight_bits_take_about_half(llama):

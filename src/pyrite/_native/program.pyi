@@ -35,7 +35,9 @@ class KvType(enum.Enum):
 
 def interleave_memory(nodes: list[int]) -> bool: ...
 def phase_seconds(num_threads: int) -> float: ...
-def head_block_bytes(key_width: int, value_width: int, kv_type: KvType) -> int: ...
+def head_block_bytes(key_width: int, value_width: int, kv_type: KvType) -> int:
+    """`value_width` 0: values are columns of the keys."""
+
 def populate(data: NDArray[np.uint8]) -> None: ...
 
 class Routing:
@@ -210,7 +212,7 @@ class Program:
         *,
         query: Columns,
         key: Columns,
-        value: Columns,
+        value: Columns | None,
         out: Columns,
         key_heads: int,
         key_width: int,

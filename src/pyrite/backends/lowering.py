@@ -215,7 +215,7 @@ class Lowering(StateLowering):
             label,
             query=self._columns(op.query),
             key=self._columns(op.key),
-            value=self._columns(op.value),
+            value=self._optional(op.value),
             out=self._output(op),
             key_heads=op.key_heads,
             key_width=op.head_width,

@@ -152,7 +152,7 @@ def eight_bit_keys(keys: Floats) -> Floats:
 def eight_bits(x: Floats) -> Floats:
     """Each row is whole multiples, up to 127, of one scale: the last axis. Below SMALLEST_KEPT all
     are zeros; one that is not finite makes all NaN."""
-    largest = np.abs(x).max(axis=-1, keepdims=True)
+    largest = np.abs(x).max(axis=-1, keepdims=True, initial=0)
     largest[largest < SMALLEST_KEPT] = 0
     with np.errstate(divide="ignore", invalid="ignore"):
         scale = largest / np.float32(127)

@@ -69,7 +69,8 @@ class ReferenceBackend:
 
 
 class Pages:
-    """Keys and values of one layer: page_tables' numbers index the first axis."""
+    """Keys and values of one layer: page_tables' numbers index the first axis. Of values that are
+    columns of the keys (`value_width` 0) there are none."""
 
     def __init__(
         self, num_pages: int, key_heads: int, head_width: int, value_width: int, kv_type: str
@@ -92,11 +93,11 @@ class Pages:
         first_page = first // PAGE_TOKENS
         pages = table[first_page : -(-stop // PAGE_TOKENS)]
         span = slice(first - first_page * PAGE_TOKENS, stop - first_page * PAGE_TOKENS)
-        keys, values = self.keys[pages], self.values[pages]
-        return (
-            keys.reshape(-1, *keys.shape[2:])[span],
-            values.reshape(-1, *values.shape[2:])[span],
+        keys, values = (
+            part[pages].reshape(len(pages) * PAGE_TOKENS, *part.shape[2:])[span]
+            for part in (self.keys, self.values)
         )
+        return keys, values
 
     def copy(self, source: int, target: int) -> None:
         self.keys[target] = self.keys[source]
@@ -351,7 +352,7 @@ class _Step:
     def attention(self, op: Attention) -> Floats:
         query = meaning.heads(self.load(op.query), op.heads, op.query_norm, self.weights)
         key = meaning.heads(self.load(op.key), op.key_heads, op.key_norm, self.weights)
-        value = meaning.heads(self.load(op.value), op.key_heads, None, self.weights)
+        value = self._values(op, len(key))
         if op.rope is not None:
             query = meaning.rotate(query, op.rope, self.batch.positions)
             key = meaning.rotate(key, op.rope, self.batch.positions)
@@ -362,6 +363,12 @@ class _Step:
             self._remember(op, table, rows, key, value)
             output[rows] = self._attend(op, table, rows, query)
         return output
+
+    def _values(self, op: Attention, num_tokens: int) -> Floats:
+        """What is kept beside the keys."""
+        if op.value is None:
+            return np.empty((num_tokens, op.key_heads, 0), np.float32)
+        return meaning.heads(self.load(op.value), op.key_heads, None, self.weights)
 
     def _remember(
         self, op: Attention, table: NDArray[np.int32], rows: slice, key: Floats, value: Floats
@@ -378,6 +385,8 @@ class _Step:
         first = max(0, int(positions[0]) - op.window + 1) if op.window else 0
         stop = int(positions[-1]) + 1
         keys, values = self.pages[op.layer].read(table, first, stop)
+        if op.value is None:
+            values = keys[..., : op.value_width]
         visible = meaning.visible_positions(positions, first, stop, op.window)
         sinks = None if op.sinks is None else self.weights.values(op.sinks)
         return meaning.attend(op, query[rows], keys, values, visible, sinks)

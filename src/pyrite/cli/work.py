@@ -136,7 +136,7 @@ def work_of(plan: Plan, checkpoint: Checkpoint, precision: str, kv_type: str) ->
 
 def layer_of(op: Attention, kv_type: str) -> Layer:
     return Layer(
-        position_bytes=op.key_heads * head_bytes(op.head_width, op.value_width, kv_type),
-        products=2 * op.heads * op.head_width,
+        position_bytes=op.key_heads * head_bytes(op.head_width, op.kept_value_width, kv_type),
+        products=op.heads * (op.head_width + op.value_width),
         window=op.window,
     )

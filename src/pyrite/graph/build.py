@@ -134,17 +134,22 @@ class GraphBuilder:
         self,
         query: View,
         key: View,
-        value: View,
+        value: View | None,
         *,
         head_width: int,
         scale: float,
         window: int = 0,
         softcap: float = 0.0,
         sinks: str | None = None,
+        value_width: int | None = None,
     ) -> View:
-        """Layers that have keys and values are numbered in the order they are built."""
+        """Layers that have keys and values are numbered in the order they are built. `value_width`
+        is told where there is no `value`, for those in the keys."""
         heads, key_heads = query.width // head_width, key.width // head_width
-        value_width = value.width // key_heads
+        if value is not None:
+            value_width = value.width // key_heads
+        assert value_width is not None
+        assert value_width <= head_width or value is not None
         self._vector(sinks, heads)
         self.num_attentions += 1
         output = self._value(heads * value_width, "tokens")

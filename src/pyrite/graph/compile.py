@@ -43,7 +43,7 @@ def compile_plan(
         num_layers=len(layers) if num_layers is None else num_layers,
         key_heads=tuple(layer.key_heads for layer in layers),
         head_widths=tuple(layer.head_width for layer in layers),
-        value_widths=tuple(layer.value_width for layer in layers),
+        value_widths=tuple(layer.kept_value_width for layer in layers),
         states=state_floats(graph),
         savings=Savings(
             ops_before=len(before.ops),

@@ -160,13 +160,16 @@ class Attention:
     capped when `softcap` c > 0: c * tanh(score / c). A sink is one more score of the head, the
     same for every token, that takes its share of the softmax and adds nothing.
 
+    Without `value` a head's values are the first `value_width` columns of its keys as they are
+    kept, normalised and rotated, and are not kept again.
+
     Fused: `query_norm` and `key_norm` per head, then `rope`, on query and key before anything else.
     """
 
     output: int
     query: View  # (tokens, heads * head_width)
     key: View  # (tokens, key_heads * head_width)
-    value: View  # (tokens, key_heads * value_width); may be columns of the key
+    value: View | None  # (tokens, key_heads * value_width); None: in the keys
     layer: int
     heads: int
     key_heads: int
@@ -179,6 +182,11 @@ class Attention:
     query_norm: Norm | None = None
     key_norm: Norm | None = None
     rope: Rope | None = None
+
+    @property
+    def kept_value_width(self) -> int:
+        """Columns that are kept beside a head's keys."""
+        return 0 if self.value is None else self.value_width
 
 
 @dataclass(frozen=True, slots=True)

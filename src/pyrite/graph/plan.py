@@ -38,7 +38,7 @@ class Plan:
     num_layers: int  # of the model
     key_heads: tuple[int, ...]  # per layer that has keys and values
     head_widths: tuple[int, ...]  # of keys
-    value_widths: tuple[int, ...]  # of values
+    value_widths: tuple[int, ...]  # of values kept beside them; 0 where they are in the keys
     savings: Savings
     states: tuple[int, ...] = ()  # floats of the state of each stateful operation, in order
 

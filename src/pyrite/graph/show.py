@@ -173,7 +173,7 @@ def _attention(plan: Plan, op: Attention) -> str:
     query, key = _view(plan, op.query), _view(plan, op.key)
     parts = [
         f"query {_normed(query, op.query_norm)} key {_normed(key, op.key_norm)}"
-        f" value {_view(plan, op.value)}",
+        f" value {'in key' if op.value is None else _view(plan, op.value)}",
         f"{op.heads} heads over {op.key_heads} of {op.head_width}",
     ]
     parts += [f"window {op.window}"] if op.window else []

@@ -66,11 +66,11 @@ def mix(
     config: ModelConfig,
     query: View,
     key: View,
-    value: View,
+    value: View | None,
     layer: int,
     sinks: str | None = None,
 ) -> View:
-    """Attention alone, of one layer."""
+    """Attention alone, of one layer. Without `value`, values are columns of the keys."""
     return graph.attention(
         query,
         key,
@@ -80,6 +80,7 @@ def mix(
         window=config.layers[layer].window,
         softcap=config.attention_softcap,
         sinks=sinks,
+        value_width=config.value_width,
     )
 
 

@@ -4,9 +4,9 @@ All have experts that every token passes beside those that a router chooses; V1'
 Llama's.
 
 In latent attention a token's keys and values of all heads are products of one latent row, so that
-row is what is kept, with the columns of the key that turn. A query is multiplied into the latent's
-space instead, and the mixed latent rows into values (`attn_k_b` and `attn_v_b`, a matrix for each
-head).
+row is what is kept, once, with the columns of the key that turn: it is the key, and its first
+columns are the value. A query is multiplied into the latent's space instead, and the mixed latent
+rows into values (`attn_k_b` and `attn_v_b`, a matrix for each head).
 
 Source: arXiv 2401.06066, 2405.04434, 2412.19437.
 """
@@ -49,7 +49,7 @@ def attention(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> 
     kept = blocks.linear(graph, x, name + "kv_a_mqa", rank + turned)
     row = blocks.norm(graph, config, View(kept.value, 0, rank), name + "kv_a_norm")
     key = graph.concat(row, graph.rotate(View(kept.value, rank, turned), turned, own.rope))
-    mixed = blocks.mix(graph, config, query, key, View(key.value, 0, rank), index)
+    mixed = blocks.mix(graph, config, query, key, None, index)
     value = graph.head_linear(
         mixed, name + "v_b.weight", heads=own.heads, inputs=rank, width=latent.value_width
     )

@@ -15,7 +15,7 @@ from pyrite.graph.plan import Plan
 from pyrite.quant.formats import FORMATS
 from pyrite.records import dataclass
 
-KEY_GROUP = 32  # columns of 8-bit keys under one scale of 4 bytes; a value has one scale
+KEY_GROUP = 32  # columns of 8-bit keys under one scale of 4 bytes; a value beside has one scale
 HALF_BYTES = 2
 FLOAT_BYTES = 4
 PANEL_ROWS = 16  # of a matrix are packed together
@@ -48,10 +48,11 @@ def state_bytes_of(plan: Plan) -> int:
 
 
 def head_bytes(key_width: int, value_width: int, kv_type: str) -> int:
-    """Key and value of one head of one token."""
+    """Key and value of one head of one token; `value_width` is 0 where it is in the key."""
     if kv_type == "f16":
         return (key_width + value_width) * HALF_BYTES
-    return key_width + value_width + FLOAT_BYTES * (-(-key_width // KEY_GROUP) + 1)
+    scales = -(-key_width // KEY_GROUP) + (value_width > 0)
+    return key_width + value_width + FLOAT_BYTES * scales
 
 
 def weight_bytes(tensor: Tensor) -> int:
