@@ -109,7 +109,8 @@ class Executor {
                    WeightOf down, Activation activation, int planes);
   // Add up squares of what goes into a product, and into those of the mixture just before; return
   // indices of the sums.
-  int add_squares(const std::string& label, Rows rows, Columns in, NormOf norm);
+  int add_squares(const std::string& label, Rows rows, Columns in, NormOf norm, int heads,
+                  int carried);
   std::pair<int, int> add_expert_squares(const std::string& label, Rows rows, Columns in,
                                          int num_experts, int feed_forward);
   void add_attention(const std::string& label, Columns query, Columns key,

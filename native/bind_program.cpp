@@ -130,7 +130,7 @@ void bind_program(nb::module_ module) {
            "scores"_a, "out"_a, "routing"_a, "gate"_a.none(), "up"_a, "down"_a, "activation"_a,
            "planes"_a)
       .def("add_squares", &Executor::add_squares, "label"_a, nb::kw_only(), "rows"_a, "input"_a,
-           "norm"_a.none())
+           "norm"_a.none(), "heads"_a, "carried"_a)
       .def("add_expert_squares", &Executor::add_expert_squares, "label"_a, nb::kw_only(), "rows"_a,
            "input"_a, "num_experts"_a, "feed_forward"_a)
       .def("add_attention", &Executor::add_attention, "label"_a, nb::kw_only(), "query"_a, "key"_a,

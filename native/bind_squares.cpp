@@ -9,9 +9,13 @@ int Executor::keep_squares(Squares* squares) {
   return int(squares_.size()) - 1;
 }
 
-int Executor::add_squares(const std::string& label, Rows rows, Columns in, NormOf norm) {
-  Squares* squares = program_.add_squares(1, in.second);
-  program_.add(SquaresOp{{rows, slice(in), norm_of(norm, in.second)}, squares}, label);
+int Executor::add_squares(const std::string& label, Rows rows, Columns in, NormOf norm, int heads,
+                          int carried) {
+  require(heads > 0 && in.second % heads == 0, "the columns are not those of so many heads");
+  require(carried >= 0 && carried < in.second / heads, "no columns of a head are multiplied");
+  Squares* squares = program_.add_squares(heads, in.second / heads - carried);
+  const Preparation input = {rows, slice(in), norm_of(norm, in.second)};
+  program_.add(SquaresOp{input, squares, heads, carried}, label);
   return keep_squares(squares);
 }
 

@@ -24,7 +24,11 @@ int count_chunks(const ExpertSquaresOp& op, const Step& step) {
 
 void run_chunk(const SquaresOp& op, const Step& step, Member& member, int) {
   for (int row = 0; row < step.num_rows(op.input.rows); ++row) {
-    add_row(*op.squares, 0, input_row(op.input, step, member, row), op.input.in.width);
+    const float* columns = input_row(op.input, step, member, row);
+    const int head_width = op.input.in.width / op.heads;
+    for (int head = 0; head < op.heads; ++head) {
+      add_row(*op.squares, head, columns + size_t(head) * head_width, head_width - op.carried);
+    }
   }
 }
 

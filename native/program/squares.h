@@ -20,6 +20,8 @@ struct Squares {
 struct SquaresOp {
   Preparation input;  // rows, columns and norm of the product
   Squares* squares;
+  int heads = 1;    // each with a matrix of its own
+  int carried = 0;  // columns of a head that follow those that are multiplied
 };
 
 // Follows the phases of a mixture, and reads which rows went to which experts.

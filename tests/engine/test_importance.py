@@ -13,9 +13,11 @@ from pyrite.backends.reference import ReferenceBackend
 from pyrite.backends.weights import LazyWeights
 from pyrite.cli.main import main
 from pyrite.config import Settings
+from pyrite.conversion import convert, find_recipe, plan_conversion
 from pyrite.errors import BackendError
+from pyrite.export import as_gguf_file
 from pyrite.formats.checkpoint import open_checkpoint
-from pyrite.formats.imatrix import read_importance
+from pyrite.formats.imatrix import Importance, Sums, read_importance
 from pyrite.importance import collect
 from pyrite.loading import load_engine
 from pyrite.models.registry import build_plan, open_model
@@ -148,6 +150,56 @@ def test_experts_do_not_depend_on_threads_and_batches(mixture_path):
     for name, sums in importance(mixture_path, CHUNKS % 64, threads=2, max_batch_tokens=16).items():
         np.testing.assert_array_equal(sums.squares, expected[name].squares)
         np.testing.assert_array_equal(sums.counts, expected[name].counts)
+
+
+@pytest.fixture
+def latent_path(golden):
+    return golden / "tiny" / "deepseek_v2"
+
+
+def test_sums_of_heads_are_those_of_the_reference(latent_path, monkeypatch):
+    """Matrices of a head's own have sums of their own: columns that are carried are no inputs."""
+    expected = {}
+    head_linear = meaning.head_linear
+
+    def record(op, x, weights):
+        inputs = weights.values(op.weight).shape[2]
+        heads = np.square(x.reshape(len(x), op.heads, -1)[..., :inputs], dtype=np.float64)
+        expected[op.weight] = expected.get(op.weight, 0.0) + heads.sum(axis=0)
+        return head_linear(op, x, weights)
+
+    monkeypatch.setattr(meaning, "head_linear", record)
+    chunks = CHUNKS % 64
+    entries = importance(latent_path, chunks)
+    referred(latent_path, chunks, monkeypatch)
+    assert len(expected) == 2 * 3
+    for name, sums in expected.items():
+        np.testing.assert_array_equal(entries[name].counts, [chunks.size] * len(sums))
+        np.testing.assert_allclose(entries[name].squares, sums, rtol=1e-2, atol=1e-3 * sums.max())
+
+
+def test_matrices_of_heads_are_quantized_by_their_sums(latent_path, tmp_path):
+    """llama.cpp's own files have one count for all matrices of such a tensor, in one row."""
+    entries = importance(latent_path, CHUNKS % 64)
+    joined = {
+        name: Sums(sums.squares.reshape(1, -1), sums.counts[:1])
+        if name.endswith(("k_b.weight", "v_b.weight"))
+        else sums
+        for name, sums in entries.items()
+    }
+    found = []
+    for known in (None, entries, joined):
+        plan = plan_conversion(
+            as_gguf_file(open_checkpoint(latent_path))[0],
+            find_recipe("q4_0"),
+            None if known is None else Importance(tmp_path / "x", ("x",), 1, 40, known),
+        )
+        convert(plan, tmp_path / "out.gguf", 1)
+        tensors = open_checkpoint(tmp_path / "out.gguf").tensors
+        found.append(tensors["blk.1.attn_v_b.weight"].read().tobytes())
+        (tmp_path / "out.gguf").unlink()
+    assert found[0] != found[1]
+    assert found[1] == found[2]
 
 
 def test_fused_tensors_have_the_sums_of_their_parts(golden, tmp_path):

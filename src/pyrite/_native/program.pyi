@@ -201,7 +201,14 @@ class Program:
         planes: int,
     ) -> None: ...
     def add_squares(
-        self, label: str, *, rows: Rows, input: Columns, norm: NormOf | None
+        self,
+        label: str,
+        *,
+        rows: Rows,
+        input: Columns,
+        norm: NormOf | None,
+        heads: int,
+        carried: int,
     ) -> int: ...
     def add_expert_squares(
         self, label: str, *, rows: Rows, input: Columns, num_experts: int, feed_forward: int

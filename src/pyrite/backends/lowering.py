@@ -41,6 +41,7 @@ from pyrite.graph.ops import (
 )
 from pyrite.graph.plan import Plan
 from pyrite.graph.recurrence import Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
+from pyrite.graph.values import Norm
 
 KV_TYPES: Mapping[str, native.KvType] = {"f16": native.KvType.F16, "q8": native.KvType.Q8}
 
@@ -115,7 +116,7 @@ class Lowering(StateLowering):
 
     def linear(self, label: str, op: Linear) -> None:
         if self.observed is not None:
-            self.observed[self._observe(label, op)] = op.weights
+            self.observed[self._observe(label, op, op.norm)] = op.weights
         self.program.add_linear(
             f"{label} {' '.join(op.weights)}",
             rows=self._rows(op),
@@ -144,6 +145,9 @@ class Lowering(StateLowering):
         )
 
     def head_linear(self, label: str, op: HeadLinear) -> None:
+        if self.observed is not None:
+            index = self._observe(label, op, heads=op.heads, carried=op.carried)
+            self.observed[index] = (op.weight,)
         self.program.add_head_linear(
             f"{label} {op.weight}",
             rows=self._rows(op),
@@ -174,13 +178,22 @@ class Lowering(StateLowering):
             self.observed[outer] = (op.up,) if op.gate is None else (op.gate, op.up)
             self.observed[inner] = (op.down,)
 
-    def _observe(self, label: str, op: Linear) -> int:
-        """Adds up squares of what goes into a product; gives the index of the sums."""
+    def _observe(
+        self,
+        label: str,
+        op: Linear | HeadLinear,
+        norm: Norm | None = None,
+        heads: int = 1,
+        carried: int = 0,
+    ) -> int:
+        """Adds up squares of what goes into a product, or each head's; gives the sums' index."""
         return self.program.add_squares(
             f"{label} squares",
             rows=self._rows(op),
             input=self._columns(op.input),
-            norm=self._norm(op.norm),
+            norm=self._norm(norm),
+            heads=heads,
+            carried=carried,
         )
 
     def _observe_experts(self, label: str, op: Experts) -> tuple[int, int]:
