@@ -1,7 +1,9 @@
 """Guesses of a draft model: a small model of the same vocabulary goes ahead, greedily.
 
 It runs as a runner of its own, with a small pool of pages of its own: a request whose pages are
-taken for another is computed anew when its turn comes. Knows requests by their names and tokens.
+taken for another is computed anew when its turn comes. A draft model with recurrent states has two
+slots for each request: where its state is, and a copy from before its guesses, which is brought
+back when one fails. Knows requests by their names and tokens.
 """
 
 from __future__ import annotations
@@ -21,16 +23,21 @@ from pyrite.steptimes import StepTimes
 FIRST_RATE = 0.7  # of guesses that hold, before any was verified
 MEMORY = 0.9  # what a rate still weighs after one more guess was verified
 FORGIVENESS = 0.01  # of the way back to FIRST_RATE that each step goes: a model is tried again
+SAVING_GAIN = 0.1  # what one more copy of a state weighs
 CATCH_UP_TOKENS = 128  # of all requests together that one step computes besides the guesses
 
 
 @dataclass(slots=True)
 class _Progress:
-    """`ids`: the tokens whose keys and values lie in `pages`; guesses that failed may be last."""
+    """`ids`: the tokens whose keys and values lie in `pages`, and after which `slot` holds the
+    state; guesses that failed may be last. `saved` holds the state after `num_saved` of them."""
 
     ids: list[int] = field(default_factory=list)
     num_known: int = 0  # of `ids` that are the request's for certain
     pages: list[int] = field(default_factory=list)
+    slot: int = -1  # of a model without states there is none
+    saved: int = -1
+    num_saved: int = 0
     rate: float = FIRST_RATE
     asked_at: int = 0  # the last step in which it was to guess
 
@@ -43,6 +50,10 @@ class DraftModel:
         self._num_tokens = num_tokens
         self._context_length = context_length
         self._pool = PagePool(runner.num_pages)
+        self._has_state = runner.state_bytes > 0
+        slots = range(runner.num_slots - 1) if self._has_state else range(0)
+        self._free_slots = [(slot, slot + 1) for slot in slots[::2]]
+        self._saving_seconds = 0.0  # of one state
         self._progress: dict[str, _Progress] = {}
         self._times = StepTimes()
         self._num_steps = 0
@@ -58,8 +69,10 @@ class DraftModel:
         """One run a guess, for all requests together. Nothing, until a run has been measured."""
         if not self._times.num_observed:
             return np.zeros(most + 1)
-        runs: NDArray[np.float64] = np.ceil(np.arange(most + 1) / num_requests)
-        return runs * float(self._times.estimate(num_requests, 0)[0])
+        counts = np.arange(most + 1)
+        runs: NDArray[np.float64] = np.ceil(counts / num_requests)
+        saving = np.minimum(counts, num_requests) * self._saving_seconds
+        return runs * float(self._times.estimate(num_requests, 0)[0]) + saving
 
     def guesses(self, asked: Sequence[tuple[str, Sequence[int], int]]) -> list[list[int]]:
         """None yet for a request whose tokens are still being computed, or that has no pages."""
@@ -75,6 +88,8 @@ class DraftModel:
             drawn = self._run(going)
             for name, token_id in drawn.items():
                 guesses[name].append(token_id)
+                if len(guesses[name]) == 1 < counts[name]:
+                    self._save(self._progress[name])
             going = {
                 name: [token_id]
                 for name, token_id in drawn.items()
@@ -90,11 +105,14 @@ class DraftModel:
     def forget(self, request_id: str) -> None:
         progress = self._progress.pop(request_id, None)
         if progress is not None:
-            self._pool.give_back(progress.pages)
+            self._release(progress)
 
     def check(self) -> None:
         """Asserts what holds between any two steps."""
         self._pool.check(progress.pages for progress in self._progress.values())
+        held = [(one.slot, one.saved) for one in self._progress.values() if one.slot >= 0]
+        slots = [slot for pair in (*held, *self._free_slots) for slot in pair]
+        assert sorted(slots) == list(range(len(slots))), f"a slot twice, or lost: {slots}"
 
     def _cut(self, progress: _Progress, token_ids: Sequence[int]) -> None:
         """Forgets guesses that failed; the last token is always computed, to guess from."""
@@ -103,7 +121,30 @@ class DraftModel:
             progress.ids[progress.num_known] == token_ids[progress.num_known]
         ):
             progress.num_known += 1
+        failed = len(progress.ids) > progress.num_known
         del progress.ids[progress.num_known :]
+        if failed and self._has_state:
+            self._go_back(progress)
+
+    def _save(self, progress: _Progress) -> None:
+        """Keeps the state before guesses, after all tokens that are the request's."""
+        if not self._has_state:
+            return
+        began = perf_counter()
+        self._runner.copy_state(progress.slot, progress.saved)
+        seconds = perf_counter() - began
+        self._saving_seconds += SAVING_GAIN * (seconds - self._saving_seconds)
+        progress.num_saved = len(progress.ids)
+
+    def _go_back(self, progress: _Progress) -> None:
+        """To the state that was saved; to none, from which the first token begins, where that is
+        of more tokens than are to be left."""
+        if progress.num_saved > progress.num_known:
+            progress.num_saved = 0
+        if progress.num_saved:
+            self._runner.copy_state(progress.saved, progress.slot)
+        progress.num_known = progress.num_saved
+        del progress.ids[progress.num_saved :]
 
     def _catch_up(
         self, asked: Sequence[tuple[str, Sequence[int], int]]
@@ -126,20 +167,39 @@ class DraftModel:
         return ready
 
     def _grow(self, progress: _Progress, num_tokens: int) -> bool:
-        """Gives it pages, from those that were not asked for the longest time if need be."""
+        """Gives it pages, and slots for its state, from those that were not asked for the longest
+        time if need be."""
         missing = max(0, pages_for(num_tokens) - len(progress.pages))
         idle = sorted(
             (one for one in self._progress.values() if one.asked_at < self._num_steps),
             key=lambda one: one.asked_at,
         )
-        while (taken := self._pool.take(missing)) is None:
+        while not self._take(progress, missing):
             if not idle:
                 return False
-            victim = idle.pop(0)
-            self._pool.give_back(victim.pages)
-            victim.pages, victim.ids, victim.num_known = [], [], 0
-        progress.pages += taken
+            self._release(idle.pop(0))
         return True
+
+    def _take(self, progress: _Progress, num_pages: int) -> bool:
+        """All that is needed, or nothing."""
+        needs_slots = self._has_state and progress.slot < 0
+        if needs_slots and not self._free_slots:
+            return False
+        taken = self._pool.take(num_pages)
+        if taken is None:
+            return False
+        progress.pages += taken
+        if needs_slots:
+            progress.slot, progress.saved = self._free_slots.pop()
+        return True
+
+    def _release(self, progress: _Progress) -> None:
+        """It begins anew, if it goes on."""
+        self._pool.give_back(progress.pages)
+        progress.pages, progress.ids, progress.num_known = [], [], 0
+        if progress.slot >= 0:
+            self._free_slots.append((progress.slot, progress.saved))
+            progress.slot, progress.saved, progress.num_saved = -1, -1, 0
 
     def _run(self, going: dict[str, list[int]]) -> dict[str, int]:
         """Computes tokens of several requests; what each would go on with."""
@@ -169,4 +229,5 @@ class DraftModel:
             sequence_starts=np.array([0, *ends], np.int32),
             page_tables=tables,
             output_rows=(ends - 1).astype(np.int32),
+            state_slots=np.array([one.slot for one in progress], np.int32),
         )

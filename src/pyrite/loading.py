@@ -236,10 +236,6 @@ def make_guesser(
         return Repetition()
     draft = open_model(find_model(settings.speculation))
     plan = build_plan(draft)
-    if plan.has_state:
-        hint = "its states cannot go back when a guess fails; take one with attention alone"
-        limit = "a draft model without recurrent states"
-        raise ParameterError("speculation", settings.speculation, limit, hint=hint)
     num_tokens = same_vocabulary(checkpoint, draft, settings.speculation)
     context = min(room.context, plan.context_length)
     pages = DRAFT_REQUESTS * pages_for(context)

@@ -13,6 +13,7 @@ from scripted import (
     NUM_IDS,
     ReadingRunner,
     Result,
+    StateRunner,
     drive,
     hashed,
     make_engine,
@@ -50,10 +51,21 @@ class Checked(DraftModel):
 
 
 def drafting(
-    runner: ReadingRunner, logits: Any, *, num_pages: int = 32, max_tokens: int = 64
+    runner: ReadingRunner,
+    logits: Any,
+    *,
+    num_pages: int = 32,
+    max_tokens: int = 64,
+    num_slots: int = 0,
 ) -> tuple[Engine, ReadingRunner]:
+    """`num_slots`: of a draft with states; one that goes on from a wrong one is found out."""
     engine = make_engine(runner)
-    ahead = ReadingRunner(logits, num_pages=num_pages, max_tokens=max_tokens)
+    sizes = {"num_pages": num_pages, "max_tokens": max_tokens}
+    ahead = (
+        StateRunner(logits, num_slots=num_slots, **sizes)
+        if num_slots
+        else ReadingRunner(logits, **sizes)
+    )
     model = Checked(ahead, num_tokens=NUM_IDS, context_length=num_pages * 32)
     engine._speculation = Speculation(model)
     engine._speculation.times = Clock(0.01)
@@ -78,10 +90,17 @@ def crowd(count: int = 6, longest: int = 90) -> list[Request]:
 
 @pytest.mark.parametrize("num_pages", [5, 9, 64])
 @pytest.mark.parametrize("max_tokens", [4, 64])
-def test_in_company_and_with_pages_for_some(num_pages: int, max_tokens: int) -> None:
+@pytest.mark.parametrize("num_slots", [0, 2, 5, 20])
+def test_in_company_and_with_pages_for_some(
+    num_pages: int, max_tokens: int, num_slots: int
+) -> None:
     requests = crowd()
     engine, ahead = drafting(
-        ReadingRunner(), mostly_right, num_pages=num_pages, max_tokens=max_tokens
+        ReadingRunner(),
+        mostly_right,
+        num_pages=num_pages,
+        max_tokens=max_tokens,
+        num_slots=num_slots,
     )
     assert_same(drive(engine, requests), as_told(requests))
     guesser = engine._speculation._guesser
@@ -99,6 +118,32 @@ def test_a_draft_that_is_right_saves_steps() -> None:
     assert_same(drive(engine, [one]), as_told([one]))
     assert engine.stats().accepted_tokens == engine.stats().drafted_tokens > 40
     assert len(runner.sizes) < 15
+
+
+def test_a_state_goes_back_and_what_held_is_computed_again() -> None:
+    one = request("a", hashed_text(30), max_tokens=120)
+    engine, ahead = drafting(ReadingRunner(), mostly_right, num_slots=2)
+    assert_same(drive(engine, [one]), as_told([one]))
+    stats = engine.stats()
+    assert stats.drafted_tokens > stats.accepted_tokens > 40
+    computed = sum(sum(sizes) for sizes in ahead.sizes)
+    again = computed - len(one.prompt_ids) - 120
+    assert 0 < again < 2 * stats.drafted_tokens, "a prompt is not computed again"
+
+
+def test_a_state_that_went_too_far_is_made_anew() -> None:
+    """Asked again with the same tokens, the last of which is always computed."""
+    ahead = StateRunner(hashed, num_slots=2)
+    model = DraftModel(ahead, num_tokens=NUM_IDS, context_length=512)
+    text = hashed_text(20)
+    ids = list(request("a", text).prompt_ids)
+    told = []
+    for _ in range(3):
+        model.chances("a", ids, 4)
+        told += model.guesses([("a", ids, 4)])
+        model.check()
+    assert told[0] == told[1] == told[2]
+    assert len(told[0]) == 4
 
 
 def test_a_draft_that_is_wrong_is_seldom_asked() -> None:

@@ -6,10 +6,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tests.library as library
+from test_speculation import Clock
 
 import pyrite
 from pyrite.cli.main import main
-from pyrite.errors import ParameterError
+from pyrite.drafting import DraftModel
 
 ALONE = ("mamba", "rwkv7")  # states and no keys and values: their pages have no bytes
 BESIDE = ("lfm2", "falcon_h1")
@@ -52,10 +54,27 @@ def test_states_outlive_a_load(golden: Path, case: str):
     assert cached == [0, 192]
 
 
-def test_a_model_with_states_drafts_for_none(golden: Path):
-    tiny = golden / "tiny"
-    with pytest.raises(ParameterError, match="without recurrent states"):
-        pyrite.load(tiny / "llama", threads=1, speculation=tiny / "lfm2")
+@pytest.mark.parametrize("case", [*ALONE, *BESIDE])
+def test_a_model_with_states_drafts(
+    golden: Path, tmp_path: Path, case: str, monkeypatch: pytest.MonkeyPatch
+):
+    """Its own draft in other bits, so that most guesses hold and some do not."""
+    folder = library.folder_of(golden / "tiny" / case, tmp_path / case)
+    library.save(library.make("gpt-2", size=300), folder)
+    target, draft = (tmp_path / f"{kind}.gguf" for kind in ("q8_0", "q4_0"))
+    for file in (target, draft):
+        assert main(["quantize", str(folder), str(file), "--type", file.stem]) == 0
+    found = []
+    for speculation in ("off", str(draft)):
+        with pyrite.load(target, threads=1, speculation=speculation) as model:
+            engine = model.loaded.engine
+            if isinstance(guesser := engine._speculation._guesser, DraftModel):
+                engine._speculation.times = Clock(0.01)
+                monkeypatch.setattr(guesser, "seconds", lambda requests, most: np.zeros(most + 1))
+            found.append([greedy(model, ids(length), 40).token_ids for length in (9, 200)])
+            stats = engine.stats()
+    assert found[0] == found[1]
+    assert stats.drafted_tokens > stats.accepted_tokens > 0
 
 
 @pytest.mark.parametrize("case", ALONE)

@@ -20,6 +20,7 @@ from plans import VOCABULARY, Model, float_tensor, random_weights
 from pyrite.backends.base import Batch
 from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
+from pyrite.drafting import DraftModel
 from pyrite.engine import Engine
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.compile import compile_plan
@@ -257,6 +258,33 @@ def test_speculated_is_plain(house: House, right: float) -> None:
     engine = house.engine(guesser=Guesses(told, right), num_pages=200)
     house.assert_same(drive(engine, requests), plain)
     assert engine.stats().drafts > engine.stats().accepted_tokens / 15 > 0
+
+
+@pytest.mark.parametrize("num_slots", [2, 5, 24])
+def test_drafted_is_plain(house: House, num_slots: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """By a model with states of its own, which is off by a little: some guesses fail."""
+    requests = prompts(6, 3)
+    plain = house.alone(requests)
+    weights = {**house.model.weights}
+    head = weights["head"].read().view(np.float32).reshape(weights["head"].shape)
+    off = np.random.default_rng(3).normal(0, 0.1 * head.std(), head.shape)
+    weights["head"] = float_tensor("head", head + off.astype(np.float32))
+    runner = house.backend.prepare(
+        house.model.plan,
+        weights,
+        num_pages=200,
+        num_slots=num_slots,
+        max_tokens=64,
+        num_threads=1,
+        precision="default",
+    )
+    guesser = DraftModel(runner, num_tokens=VOCABULARY, context_length=600)
+    monkeypatch.setattr(guesser, "seconds", lambda requests, most: np.zeros(most + 1))
+    engine = house.engine(guesser=guesser, num_pages=200)
+    house.assert_same(drive(engine, requests), plain)
+    guesser.check()
+    stats = engine.stats()
+    assert stats.drafted_tokens > stats.accepted_tokens > 20
 
 
 @pytest.mark.parametrize("steps", range(1, 6))
