@@ -83,14 +83,6 @@ MODELS: Mapping[str, dict[str, Any]] = {
     "olmoe": of(
         "olmoe", num_experts=64, num_experts_per_tok=8, **sized(2048, 1024, 6, 16, 16, 50304),
     ),
-    # llama.cpp knows queries of one product by 27 layers, so there are fewer experts instead.
-    "deepseek_v2": of(
-        "deepseek_v2", kv_lora_rank=512, q_lora_rank=None, qk_rope_head_dim=64,
-        qk_nope_head_dim=128, v_head_dim=128, n_routed_experts=8, n_shared_experts=2,
-        num_experts_per_tok=6, moe_intermediate_size=1408, first_k_dense_replace=1,
-        norm_topk_prob=False, topk_method="greedy", routed_scaling_factor=1.0,
-        **sized(2048, 10944, 27, 16, 16, 102400),
-    ) | {"max_position_embeddings": 32768, "tie_word_embeddings": False},
     "lfm2": {
         "model_type": "lfm2", "block_auto_adjust_ff_dim": False, "conv_L_cache": 3,
         "conv_bias": False, "norm_eps": 1e-5, "rope_theta": 1e6, "tie_embedding": True,
