@@ -21,10 +21,10 @@ from numpy.typing import NDArray
 from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.formats import float8
 from pyrite.formats.checkpoint import Tensor
+from pyrite.formats.derived import values_of
 from pyrite.formats.exact_blocks import BLOCK, blocks
 from pyrite.formats.packed_integers import Parts, grouping, unpacked
 from pyrite.formats.quantization_keys import check_scheme
-from pyrite.quant.dequant import dequantize
 
 FORMATS = ("pack-quantized", "int-quantized", "float-quantized", "naive-quantized")
 
@@ -89,8 +89,7 @@ def _packed(parts: Parts, scheme: Mapping[str, Any]) -> Tensor:
         if zero is not None:
             own = _zeros(zero, bits, first, count, groups.count) - np.int16(half)
             codes = codes - np.repeat(own, groups.group, axis=1)
-        scales = dequantize(scale.read(first, count), scale.type, (count, groups.count))
-        return blocks(parts.name, type, codes, scales)
+        return blocks(parts.name, type, codes, values_of(scale, first, count))
 
     return parts.made(type, (outputs, inputs), make, f"packed {bits} bits")
 
@@ -113,7 +112,7 @@ def _wide(parts: Parts, scheme: Mapping[str, Any]) -> Tensor:
     outputs, inputs = weight.shape
     if inputs % BLOCK:
         raise UnsupportedError(f"{parts.name} has {inputs} inputs: no multiple of {BLOCK}")
-    scales = dequantize(scale.read(), scale.type, scale.shape).reshape(-1, 1)
+    scales = values_of(scale).reshape(-1, 1)
     if len(scales) not in (1, outputs):
         raise TensorError(f"{parts.name} has {len(scales)} scales for {outputs} rows")
     by_row = np.broadcast_to(scales, (outputs, 1))

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyrite.errors import TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.quant.dequant import dequantize
+from pyrite.quant.formats import require_executed
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -173,17 +174,27 @@ def _concatenated(parts: Sequence[Any]) -> Any:
     return np.concatenate(parts) if parts else np.empty(0, np.uint8)
 
 
+def values_of(tensor: Tensor, first: int = 0, count: int | None = None) -> Floats:
+    """Rows as float32. (count, columns)
+
+    Raises UnsupportedError for a type that is no number here: safetensors has integers and more.
+    """
+    require_executed(tensor.type, tensor.name)
+    count = tensor.num_rows - first if count is None else count
+    return dequantize(tensor.read(first, count), tensor.type, (count, tensor.shape[-1]))
+
+
 def computed(
     tensor: Tensor, compute: Callable[[Floats, int], Floats], recipe: str, type: str = "F32"
 ) -> Tensor:
     """Values made row by row: `compute` gets rows (count, columns) and the number of the first one.
 
-    The type is one of ITEMS; values are rounded to it.
+    The type is one of ITEMS; values are rounded to it. Raises UnsupportedError as `values_of` does.
     """
+    require_executed(tensor.type, tensor.name)
 
     def make(first: int, count: int) -> Bytes:
-        shape = (count, tensor.shape[-1])
-        values = dequantize(tensor.read(first, count), tensor.type, shape)
+        values = values_of(tensor, first, count)
         return encoded(np.ascontiguousarray(compute(values, first), np.float32), type)
 
     recipe = f"{tensor.recipe} {recipe}"

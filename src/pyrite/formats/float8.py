@@ -14,9 +14,8 @@ from numpy.typing import NDArray
 
 from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Tensor
-from pyrite.formats.derived import encoded
+from pyrite.formats.derived import encoded, values_of
 from pyrite.formats.packed_integers import Parts
-from pyrite.quant.dequant import dequantize
 
 Floats = NDArray[np.float32]
 
@@ -41,7 +40,7 @@ def scaled(
     table = TABLES.get(weight.type)
     if table is None:
         raise UnsupportedError(f"{parts.name} has type {weight.type}: F8_E4M3 and F8_E5M2 are read")
-    scales = dequantize(scale.read(), scale.type, scale.shape)
+    scales = values_of(scale).reshape(scale.shape)
     wide = _spread(parts.name, scales, (rows, columns), block)
 
     def make(first: int, count: int) -> NDArray[np.uint8]:

@@ -18,9 +18,8 @@ from numpy.typing import NDArray
 
 from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Maker, Tensor
-from pyrite.formats.derived import encoded
+from pyrite.formats.derived import encoded, values_of
 from pyrite.formats.exact_blocks import BLOCK, blocks
-from pyrite.quant.dequant import dequantize
 from pyrite.records import dataclass
 
 Words = NDArray[np.uint32]
@@ -207,9 +206,7 @@ def zeros_of(tensor: Tensor, bits: int, order: Sequence[int], first: int, count:
 
 def scales_of(tensor: Tensor, first: int, count: int) -> Floats:
     """Of (groups, outputs). (count, groups)"""
-    groups, outputs = tensor.shape
-    values = dequantize(tensor.read(), tensor.type, (groups, outputs))
-    return values[:, first : first + count].T
+    return values_of(tensor)[:, first : first + count].T
 
 
 def by_input(values: Codes, order: NDArray[np.int64] | None, groups: Grouping) -> Codes:

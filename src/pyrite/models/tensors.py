@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pyrite.errors import TensorError, UnsupportedError
-from pyrite.formats.checkpoint import Checkpoint, Tensor
+from pyrite.errors import TensorError
+from pyrite.formats.checkpoint import Checkpoint
 from pyrite.models.gguf_rope import FREQUENCY_FACTORS, LONG_FACTORS, SHORT_FACTORS
 from pyrite.models.mismatch import faults
-from pyrite.quant.formats import FORMATS, require_executed
+from pyrite.quant.formats import require_executed
 
 SHOWN = 8  # names in one message
 SHOWN_BESIDE = 2  # where the cause is told besides
@@ -36,7 +36,7 @@ def check_tensors(checkpoint: Checkpoint, weights: Mapping[str, Shape]) -> None:
     if missing or left or wrong:
         raise _unfit(checkpoint, {"missing": missing, "not used": left, "wrong shape": wrong})
     for name in weights:
-        _check_type(tensors[name])
+        require_executed(tensors[name].type, name)
 
 
 def _unfit(checkpoint: Checkpoint, problems: Mapping[str, Mapping[str, str]]) -> TensorError:
@@ -54,12 +54,6 @@ def _unfit(checkpoint: Checkpoint, problems: Mapping[str, Mapping[str, str]]) ->
         + "; ".join([*causes, *lists]),
         hint=hint,
     )
-
-
-def _check_type(tensor: Tensor) -> None:
-    if tensor.type not in FORMATS:
-        raise UnsupportedError(f"tensor {tensor.name} has type {tensor.type}: not executed here")
-    require_executed(tensor.type, tensor.name)
 
 
 def _listed(names: Iterable[str], shown: int) -> str:

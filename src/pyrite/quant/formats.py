@@ -86,9 +86,10 @@ def bytes_per_row(name: str, columns: int) -> int:
 
 
 def require_executed(name: str, tensor: str) -> Format:
-    """The type's row. Raises UnsupportedError naming `tensor` when the type is only listed."""
-    row = FORMATS[name]
-    if not row.executed:
+    """The type's row. Raises UnsupportedError naming `tensor` when it is only listed, or not even
+    that: safetensors files have types of their own."""
+    row = FORMATS.get(name)
+    if row is None or not row.executed:
         raise UnsupportedError(
             f"tensor {tensor} has type {name}, which is not executed here",
             hint=f"take a file in one of {', '.join(EXECUTED)}",
