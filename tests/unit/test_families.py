@@ -37,6 +37,14 @@ from variants import hub
             "rope.freq_base_swa = 10.0",
         ),
         ("granite", {"position_embedding_type": "nope"}, "position_embedding_type = 'nope'"),
+        ("cohere", {"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5"),
+        (
+            "gemma",
+            {"rope_parameters": {"rope_theta": 300.0, "partial_rotary_factor": 0.5}},
+            "partial_rotary_factor = 0.5",
+        ),
+        ("qwen2_moe", {"use_sliding_window": True}, "use_sliding_window = True"),
+        ("qwen3_moe", {"layer_types": ["sliding_attention"] * 3}, "layer_types has windows"),
     ],
 )
 def test_other_mathematics_are_refused_by_name(golden, case, changes, text):
@@ -60,6 +68,10 @@ def test_other_mathematics_are_refused_by_name(golden, case, changes, text):
         ("stablelm", {"partial_rotary_factor": 0.03}, "0 of 16 columns"),
         ("phi3", {"original_max_position_embeddings": 0}, "original_max_position_embeddings = 0"),
         ("phi3", {"interpolate_factor": 2}, "interpolate_factor = 2"),
+        ("qwen2", {"layer_types": ["sliding_attention"] * 3, "sliding_window": None}, "is missing"),
+        ("gpt_oss", {"rope_scaling": ...}, "rope_scaling is missing"),
+        ("deepseek_v3", {"num_experts_per_tok": 6}, "which hold 4 experts"),
+        ("qwen3_moe", {"mlp_only_layers": [3]}, "mlp_only_layers = 3"),
         (
             "phi3_longrope",
             {"original_max_position_embeddings": 1},
@@ -71,6 +83,71 @@ def test_bad_values_are_named(golden, case, changes, text):
     with pytest.raises(FormatError) as caught:
         build_plan(hub(golden, case, **changes))
     assert text in str(caught.value)
+
+
+MISSING, THERE = "is missing", "is there"
+
+
+@pytest.mark.parametrize(
+    ("case", "changes", "name", "found"),
+    [
+        ("cohere", {"use_qk_norm": True}, "blk.0.attn_q_norm.weight", MISSING),
+        ("cohere_qk_norm", {"use_qk_norm": ...}, "blk.0.attn_q_norm.weight", THERE),
+        ("stablelm", {"qk_layernorm": True}, "blk.0.attn_q_norm.weight", MISSING),
+        ("stablelm", {"use_qkv_bias": ...}, "blk.0.attn_q.bias", THERE),
+        ("llama_tied", {"attention_bias": ...}, "blk.0.attn_q.bias", THERE),
+        ("llama_tied", {"mlp_bias": False}, "blk.0.ffn_up.bias", THERE),
+        ("qwen2_moe", {"qkv_bias": False}, "blk.0.attn_q.bias", THERE),
+        ("gpt_oss", {"attention_bias": False}, "blk.0.attn_q.bias", THERE),
+        ("lfm2_moe", {"use_expert_bias": False}, "blk.1.exp_probs_b.bias", THERE),
+        ("lfm2_moe", {"num_dense_layers": 0}, "blk.0.ffn_gate_inp.weight", MISSING),
+        ("deepseek_v2", {"first_k_dense_replace": 2}, "blk.1.ffn_gate_inp.weight", THERE),
+        ("deepseek_v3", {"first_k_dense_replace": 0}, "blk.0.ffn_gate_inp.weight", MISSING),
+        ("qwen3_moe", {"mlp_only_layers": []}, "blk.1.ffn_gate_inp.weight", MISSING),
+        ("qwen3_moe", {"decoder_sparse_step": 2}, "blk.0.ffn_gate_inp.weight", THERE),
+        ("jamba", {"expert_layer_offset": 0}, "blk.0.ffn_gate_inp.weight", MISSING),
+        ("jamba", {"num_experts": 1}, "blk.1.ffn_gate_inp.weight", THERE),
+    ],
+)
+def test_keys_and_tensors_that_contradict_each_other(golden, case, changes, name, found):
+    """GGUF tells by the tensor: without the comparison the key would be ignored."""
+    as_gguf(open_checkpoint(golden / "tiny" / case))  # nothing but the change is wrong
+    with pytest.raises(FormatError) as caught:
+        build_plan(hub(golden, case, **changes))
+    assert name in str(caught.value)
+    assert found in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("case", "key", "default"),
+    [
+        ("cohere", "rope_theta", 500000.0),
+        ("deepseek_v3", "norm_topk_prob", True),
+        ("deepseek_v3", "routed_scaling_factor", 2.5),
+        ("deepseek_v3", "topk_group", 4),
+        ("falcon_h1", "rms_norm_eps", 1e-5),
+        ("falcon_h1", "rope_theta", 10000.0),
+        ("gpt_oss", "rope_theta", 150000.0),
+        ("lfm2", "norm_eps", 1e-5),
+        ("lfm2_moe", "norm_topk_prob", True),
+        ("mamba", "layer_norm_epsilon", 1e-5),
+        ("mamba2", "layer_norm_epsilon", 1e-5),
+        ("mistral", "sliding_window", 4096),
+        ("mixtral", "rms_norm_eps", 1e-5),
+        ("mixtral", "rope_theta", 1e6),
+        ("olmo2", "rms_norm_eps", 1e-5),
+        ("olmo3", "rope_theta", 500000.0),
+        ("olmoe", "rms_norm_eps", 1e-5),
+        ("qwen2_tied_swa", "max_window_layers", 28),
+        ("qwen2_tied_swa", "sliding_window", 4096),
+        ("smollm3", "rope_theta", 2e6),
+    ],
+)
+def test_a_key_that_is_left_out_is_what_transformers_takes(golden, case, key, default):
+    """Of its version 5.24, that the golden models were made with."""
+    assert read_config(hub(golden, case, **{key: ...})) == read_config(
+        hub(golden, case, **{key: default})
+    )
 
 
 @pytest.mark.parametrize(
@@ -219,8 +296,12 @@ def test_gate_and_up_in_one_of_any_family_with_experts(golden):
 
 
 def test_blocks_side_by_side_have_one_norm(golden):
-    with pytest.raises(TensorError, match=r"ffn_norm\.weight .*use_parallel_residual is true"):
-        hub(golden, "stablelm", use_parallel_residual=True)
+    for case, is_parallel, found in (
+        ("stablelm", True, THERE),
+        ("stablelm_parallel", False, MISSING),
+    ):
+        with pytest.raises(TensorError, match=rf"blk\.0\.ffn_norm\.weight {found}"):
+            hub(golden, case, use_parallel_residual=is_parallel)
     checkpoint = open_checkpoint(golden / "tiny" / "stablelm")
     kept = {n: t for n, t in checkpoint.tensors.items() if "post_attention" not in n}
     metadata = {**checkpoint.metadata, "use_parallel_residual": True}
@@ -229,8 +310,8 @@ def test_blocks_side_by_side_have_one_norm(golden):
     build_plan(model)
 
 
-@pytest.mark.parametrize("case", ["cohere", "stablelm"])
-def test_norms_of_queries_and_keys_where_they_are_there(golden, case):
+@pytest.mark.parametrize(("case", "key"), [("cohere", "use_qk_norm"), ("stablelm", "qk_layernorm")])
+def test_norms_of_queries_and_keys_where_they_are_there(golden, case, key):
     checkpoint = open_checkpoint(golden / "tiny" / case)
     added = {}
     for layer in range(2):
@@ -242,7 +323,37 @@ def test_norms_of_queries_and_keys_where_they_are_there(golden, case):
                 for head in range(heads)
             ]
             added |= {one.name: one for one in ([whole] if case == "cohere" else rows)}
-    model = as_model(replace(checkpoint, tensors={**checkpoint.tensors, **added}))
+    said = {**checkpoint.metadata, key: True}
+    tensors = {**checkpoint.tensors, **added}
+    model = as_model(replace(checkpoint, metadata=said, tensors=tensors))
     assert model.tensors["blk.1.attn_q_norm.weight"].shape == (64,)
     assert read_config(model).head_norms == "own"
     build_plan(model)
+
+
+def test_layers_without_windows_have_no_positions_in_cohere2(golden):
+    layers = read_config(hub(golden, "cohere2", layer_types=["full_attention"] * 4)).layers
+    assert [(layer.window, layer.rope) for layer in layers] == [(0, None)] * 4
+
+
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [("jamba", "rope_freqs"), ("gpt2", "rope_factors_long"), ("llama_yarn", "rope_factors_short")],
+)
+def test_rotary_tables_that_nothing_turns_by_are_left_over(golden, case, name):
+    model = as_gguf(open_checkpoint(golden / "tiny" / case))
+    table = derived.held(f"{name}.weight", np.ones(8, np.float32))
+    with pytest.raises(TensorError, match=rf"not used: {name}\.weight \(8,\)"):
+        build_plan(replace(model, tensors={**model.tensors, table.name: table}))
+
+
+@pytest.mark.parametrize("kind", ["I64", "F64", "BOOL", "F8_E4M3"])
+@pytest.mark.parametrize(
+    ("case", "name"), [("gemma", "model.norm.weight"), ("mamba", "backbone.layers.0.mixer.A_log")]
+)
+def test_values_are_computed_of_floats_alone(golden, case, name, kind):
+    """The type is known when a model is opened: reading the weights is too late for a refusal."""
+    checkpoint = open_checkpoint(golden / "tiny" / case)
+    tensor = replace(checkpoint.tensors[name], type=kind)
+    with pytest.raises(UnsupportedError, match=f"has type {kind}"):
+        as_model(replace(checkpoint, tensors={**checkpoint.tensors, name: tensor}))

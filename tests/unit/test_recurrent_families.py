@@ -75,6 +75,7 @@ def test_other_mathematics_are_refused_by_name(golden, case, changes, text):
         ("falcon_h1", {"ssm_multipliers": [1, 2, 3, 4, "x"]}, "ssm_multipliers = 'x'"),
         ("falcon_h1", {"key_multiplier": math.inf}, "key_multiplier = inf"),
         ("falcon_h1", {"mamba_rms_norm": False}, "tensor blk.0.ssm_norm.weight is there"),
+        ("falcon_h1_tied", {"embedding_multiplier": 0.0}, "embedding_multiplier = 0"),
         ("rwkv4", {"layer_norm_epsilon": -1.0}, "layer_norm_epsilon = -1.0"),
         ("rwkv7", {"head_size": 48}, "2 heads of 48 columns"),
         ("rwkv7", {"a_low_rank_dim": ...}, "a_low_rank_dim is missing"),
@@ -178,7 +179,8 @@ def test_limits_of_steps_reach_the_scan(golden):
 def test_a_choice_without_bias(golden):
     folder = open_checkpoint(golden / "tiny" / "lfm2_moe")
     kept = {name: tensor for name, tensor in folder.tensors.items() if "expert_bias" not in name}
-    plan = build_plan(as_model(replace(folder, tensors=kept)))
+    said = {**folder.metadata, "use_expert_bias": False}
+    plan = build_plan(as_model(replace(folder, metadata=said, tensors=kept)))
     assert {op.routing.bias for op in plan.ops if isinstance(op, Experts)} == {None}
 
 

@@ -84,7 +84,7 @@ def translate(folder: Folder) -> None:
     length = folder.stated("context_length")
     folder.put("context_length", keys.integer("model_max_length", 1, limits.MAX_CONTEXT, length))
     folder.put("logit_scale", keys.number("logit_scale", 1e-6, 1e6, 0.0625))
-    keys.boolean("use_qk_norm", False)  # the tensors show it
+    hub_config.told(folder, "use_qk_norm", "attn_q_norm.weight")
 
 
 _LAYER = ATTENTION | FEED_FORWARD | {"input_layernorm": "attn_norm"}
@@ -92,7 +92,13 @@ _ALIASES = {"rms_norm_eps": "layer_norm_eps"}
 _TIED = {"tie_word_embeddings": True}
 
 HUBS = {
-    "cohere": hub("command-r", translate, _LAYER | HEAD_NORMS, aliases=_ALIASES, defaults=_TIED),
+    "cohere": hub(
+        "command-r",
+        translate,
+        _LAYER | HEAD_NORMS,
+        aliases=_ALIASES,
+        defaults=_TIED | {"rope_theta": 500000.0},
+    ),
     "cohere2": hub("cohere2", translate_cohere2, _LAYER, aliases=_ALIASES, defaults=_TIED),
 }
 

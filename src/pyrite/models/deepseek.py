@@ -179,14 +179,16 @@ def _latent(folder: Folder) -> None:
 
 
 def _experts(folder: Folder) -> None:
-    """Which layers have none GGUF shows by their tensors too."""
     keys = folder.keys
     hub_config.experts(folder, count="n_routed_experts")
     leading = keys.integer("first_k_dense_replace", 0, folder.num_layers, 0)
     folder.put("leading_dense_block_count", leading)
+    hub_config.told_mixtures(folder, range(leading, folder.num_layers))
     keys.integer("moe_layer_freq", 1, 1, 1)
     shared = keys.integer("n_shared_experts", 0, limits.MAX_EXPERTS, 0)
     folder.put("expert_shared_count", shared)
+    width = shared * folder.stated("expert_feed_forward_length")
+    folder.put("expert_shared_feed_forward_length", width)
     folder.put("expert_weights_scale", keys.number("routed_scaling_factor", 1e-6, 1e6, 1.0))
 
 
@@ -237,10 +239,17 @@ _SHARED = {
 }
 _LAYER = PRE_NORM | EXPERTS | _SHARED
 
+_V3 = {  # where config.json says nothing of them
+    "n_group": 8,
+    "norm_topk_prob": True,
+    "routed_scaling_factor": 2.5,
+    "topk_group": 4,
+}
+
 HUBS = {
     "deepseek": hub("deepseek", translate, _LAYER),
     "deepseek_v2": hub("deepseek2", translate_v2, _LAYER | _ATTENTION),
-    "deepseek_v3": hub("deepseek2", translate_v3, _LAYER | _ATTENTION),
+    "deepseek_v3": hub("deepseek2", translate_v3, _LAYER | _ATTENTION, defaults=_V3),
     "kimi_k2": hub("deepseek2", translate_v3, _LAYER | _ATTENTION),
 }
 

@@ -45,7 +45,7 @@ FALCON_H1 = Family(name="falcon-h1", layer=layer, theta=1e5, arrange=arrange)
 
 
 def translate(folder: Folder) -> None:
-    hub_config.decoder(folder)
+    hub_config.decoder(folder, eps=1e-5)
     hub_space.by_heads(folder)
     hub_config.require(folder, "mamba_use_mlp")
     hub_config.ignore(folder, "mlp_expansion_factor")  # the width itself is stated
@@ -55,13 +55,10 @@ def translate(folder: Folder) -> None:
 
 def _check_norm(folder: Folder) -> None:
     """GGUF shows by the tensors whether a norm follows the gate."""
-    keys, name = folder.keys, "blk.0.ssm_norm.weight"
-    has_norm = keys.boolean("mamba_rms_norm", False)
-    if keys.boolean("mamba_norm_before_gate", True) and has_norm:
+    hub_config.told(folder, "mamba_rms_norm", "ssm_norm.weight")
+    is_first = folder.keys.boolean("mamba_norm_before_gate", True)
+    if is_first and folder.keys.boolean("mamba_rms_norm", False):
         raise UnsupportedError("mamba_norm_before_gate = true is not executed in falcon-h1")
-    if has_norm != (name in folder.tensors):
-        found = "missing" if has_norm else "there"
-        raise FormatError(f"mamba_rms_norm = {has_norm}, and tensor {name} is {found}")
 
 
 def _fold(folder: Folder) -> None:
@@ -85,6 +82,8 @@ def _fold(folder: Folder) -> None:
     folder.tensors.change("token_embd.weight", partial(_times, factor=embedding))
     folder.tensors.change("output.weight", partial(_times, factor=head))
     if "output.weight" not in folder.tensors:  # the table has the other factor
+        if embedding == 0.0:
+            raise FormatError("embedding_multiplier = 0: must not be zero in a table with two uses")
         folder.put("logit_scale", head / embedding)
 
 
@@ -137,8 +136,6 @@ _LAYER = {
 }
 _TOP = {**TOP, "model.final_layernorm": "output_norm"}
 
-HUBS = {
-    "falcon_h1": hub("falcon-h1", translate, _LAYER, _TOP, defaults={"rope_theta": FALCON_H1.theta})
-}
+HUBS = {"falcon_h1": hub("falcon-h1", translate, _LAYER, _TOP)}
 
 FAMILIES = {FALCON_H1.name: FALCON_H1}

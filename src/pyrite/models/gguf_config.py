@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from pyrite.errors import UnsupportedError
+from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint, Tensor
 from pyrite.graph.ops import Routing
 from pyrite.models import config as limits
@@ -242,6 +242,13 @@ def _routing(keys: Fields, checkpoint: Checkpoint, default: Routing, count: int)
     groups = keys.integer("expert_group_count", 0, count, 0) or default.groups
     if count % groups:
         raise UnsupportedError(f"{keys.prefix}expert_group_count = {groups} of {count} experts")
+    used_groups = keys.integer("expert_group_used_count", 0, groups, 0) or default.used_groups
+    in_reach = count // groups * used_groups
+    if in_reach < keys.integer("expert_used_count", 1, count):
+        raise FormatError(
+            f"{keys.prefix}expert_group_used_count = {used_groups} of {groups} groups, which hold"
+            f" {in_reach} experts: expert_used_count takes more"
+        )
     shares = SHARES.get(gating, default.shares)
     return replace(
         default,
@@ -251,7 +258,7 @@ def _routing(keys: Fields, checkpoint: Checkpoint, default: Routing, count: int)
         is_normalized=keys.boolean("expert_weights_norm", default.is_normalized),
         scale=keys.number("expert_weights_scale", 0.0, 1e6, 0.0) or default.scale,
         groups=groups,
-        used_groups=keys.integer("expert_group_used_count", 0, groups, 0) or default.used_groups,
+        used_groups=used_groups,
     )
 
 

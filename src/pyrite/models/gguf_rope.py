@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from pyrite.errors import FormatError, UnsupportedError
+from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.graph.values import Rope, RopeScaling
 from pyrite.models import config as limits
@@ -34,6 +34,7 @@ def read_ropes(
     """`context_length`: what the model is loaded for. Some scalings apply beyond a length only;
     which side of it a model is on is decided once, for keys are kept as they were turned."""
     if not family.turns:
+        _refuse_unread(checkpoint, FREQUENCY_FACTORS, SHORT_FACTORS, LONG_FACTORS)
         return Ropes(None, None)
     width = keys.integer("rope.dimension_count", 2, head_width, head_width)
     if width % 2:
@@ -71,6 +72,7 @@ def _scaling(
     factor = factor or linear
     if has_factors and kind in ("none", "longrope"):
         return _long(checkpoint, width, original, attention, context_length)
+    _refuse_unread(checkpoint, SHORT_FACTORS, LONG_FACTORS)
     if kind == "none" or (kind == "linear" and factor in (0.0, 1.0)):
         return None
     if kind == "linear":
@@ -96,6 +98,13 @@ def _scaling(
         attention_factor=stated or attention * (1.0 if _log_multiplier(keys) else growth(factor)),
         truncate=truncate,
     )
+
+
+def _refuse_unread(checkpoint: Checkpoint, *names: str) -> None:
+    """Tables that nothing here turns by."""
+    for name in names:
+        if (table := checkpoint.tensors.get(name)) is not None:
+            raise TensorError(f"not used: {name} {table.shape}: rotary positions do not need it")
 
 
 def growth(factor: float, weight: float = 1.0) -> float:

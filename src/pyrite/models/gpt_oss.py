@@ -8,7 +8,7 @@ Source: arXiv 2508.10925 and the published code and weights.
 
 from __future__ import annotations
 
-from pyrite.errors import TensorError, UnsupportedError
+from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.formats import derived
 from pyrite.formats.checkpoint import Tensor
 from pyrite.formats.mxfp4 import flat, repacked
@@ -45,6 +45,8 @@ GPT_OSS = Family(
 
 def translate(folder: Folder) -> None:
     keys = folder.keys
+    if not folder.keys.get("rope_scaling") and not folder.keys.get("rope_parameters"):
+        raise FormatError("rope_scaling is missing: positions of gpt-oss are scaled")
     hub_config.decoder(folder, eps=1e-5)
     hub_config.windows(folder, GPT_OSS.window_pattern, default=128)
     hub_config.experts(folder, count="num_local_experts", width=None, normalized=None)
@@ -52,7 +54,7 @@ def translate(folder: Folder) -> None:
         found = keys.number(key, 0.0, 1e6, wanted)
         if found != wanted:
             raise UnsupportedError(f"{key} = {found:g}: only {wanted:g} is executed here")
-    hub_config.biases(folder, feed_forward="")
+    hub_config.biases(folder, feed_forward="", default=True)
     used = folder.stated("expert_used_count")
     keys.integer("experts_per_token", used, used, used)
     keys.integer("initial_context_length", 1, limits.MAX_CONTEXT, 1)  # rope_scaling has it too
@@ -115,6 +117,8 @@ _LAYER = {
     "mlp.experts.down_proj_scales": "down.scales",
 }
 
-HUBS = {"gpt_oss": hub("gpt-oss", translate, ATTENTION | _LAYER)}
+HUBS = {
+    "gpt_oss": hub("gpt-oss", translate, ATTENTION | _LAYER, defaults={"rope_theta": GPT_OSS.theta})
+}
 
 FAMILIES = {family.name: family for family in (GPT_OSS,)}

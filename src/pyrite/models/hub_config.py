@@ -6,13 +6,14 @@ for models that are built like Llama. Rotary settings are in `hub_rope`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from typing import Any
 
 from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.values import Activation
 from pyrite.models import config as limits
-from pyrite.models.fields import MISSING
+from pyrite.models.fields import MISSING, Fields
 from pyrite.models.hub import Folder
 from pyrite.models.hub_rope import rope
 
@@ -28,11 +29,11 @@ ACTIVATIONS: Mapping[str, Activation] = {
 }
 
 
-def decoder(folder: Folder, norm: str = "rms", eps: float = 1e-6) -> None:
+def decoder(folder: Folder, norm: str = "rms", eps: float = 1e-6, is_partial: bool = False) -> None:
     sizes(folder)
     heads(folder)
     norms(folder, norm, eps)
-    rope(folder)
+    rope(folder, is_partial=is_partial)
     require_activation(folder, "silu")
     head(folder)
 
@@ -130,13 +131,50 @@ def _same(one: Tensor, other: Tensor) -> bool:
     return alike and bool((one.read() == other.read()).all())
 
 
+def told(folder: Folder, key: str, *suffixes: str, default: bool = False, layer: int = 0) -> None:
+    """A key that says whether a tensor, by any of its names, is in a layer. GGUF shows it by the
+    tensor itself. FormatError where the two differ: one of them would be ignored."""
+    is_told = folder.keys.boolean(key, default)
+    names = [f"blk.{layer}.{suffix}" for suffix in suffixes]
+    found = next((name for name in names if name in folder.tensors), None)
+    if is_told != (found is not None):
+        stated = folder.keys.names.get(key, key)
+        where = f"{found} is there" if found else f"{names[0]} is missing"
+        raise FormatError(f"{stated} = {str(is_told).lower()}, and tensor {where}")
+
+
+def told_mixtures(folder: Folder, layers: Container[int]) -> None:
+    """Which layers have experts, as keys say; GGUF shows it by their tensors."""
+    for index in range(folder.num_layers):
+        name, is_told = f"blk.{index}.ffn_gate_inp.weight", index in layers
+        if is_told != (name in folder.tensors):
+            found = "missing" if is_told else "there"
+            has = "has" if is_told else "has no"
+            raise FormatError(
+                f"config.json says that layer {index} {has} experts, and {name} is {found}"
+            )
+
+
+def layer_numbers(folder: Folder, key: str) -> frozenset[int] | None:
+    """Layers that config.json names; None where the key is absent."""
+    found, last = folder.keys.get(key), folder.num_layers - 1
+    if found is None:
+        return None
+    items = folder.keys.sequence(key, len(found) if isinstance(found, list) else 0) or ()
+    return frozenset(Fields({key: item}).integer(key, 0, last) for item in items)
+
+
 def biases(
-    folder: Folder, attention: str = "attention_bias", feed_forward: str = "mlp_bias"
+    folder: Folder,
+    attention: str = "attention_bias",
+    feed_forward: str = "mlp_bias",
+    default: bool = False,
 ) -> None:
-    """Keys that say whether biases are there. GGUF shows it by the tensors."""
-    for key, name in ((attention, "attn_q.bias"), (feed_forward, "ffn_up.bias")):
-        if key and folder.keys.boolean(key, False) and f"blk.0.{name}" not in folder.tensors:
-            raise FormatError(f"{key} = true, and tensor blk.0.{name} is missing")
+    """Keys that say whether biases are there, and what holds where they are absent."""
+    if attention:
+        told(folder, attention, "attn_q.bias", "attn_qkv.bias", default=default)
+    if feed_forward:
+        told(folder, feed_forward, "ffn_up.bias")
 
 
 def experts(
@@ -160,17 +198,19 @@ def experts(
         folder.put("expert_weights_norm", keys.boolean(normalized, False))
 
 
-def windows(folder: Folder, period: int = 0, *, late: bool = False, default: int = 0) -> None:
+def windows(folder: Folder, period: int = 0, *, late: bool = False, default: Any = 0) -> None:
     """Which layers see a window: by `layer_types`, a period, or from a layer on (`late`).
 
     Without any of them all do, where there is a window at all.
     """
     keys = folder.keys
     narrow = _listed(folder, _by_older_keys(folder, period, late=late))
-    has_width = keys.get("sliding_window") is not None or period > 0
-    if not any(narrow) or not has_width:
+    is_listed = keys.get("layer_types") is not None
+    has_width = keys.get("sliding_window") is not None or is_listed
+    if not (period or (any(narrow) and has_width)):
         return
-    width = keys.integer("sliding_window", 1, limits.MAX_CONTEXT, default or MISSING)
+    default = default or (MISSING if any(narrow) else 1)
+    width = keys.integer("sliding_window", 1, limits.MAX_CONTEXT, default)
     folder.put("attention.sliding_window", width)
     folder.put("attention.sliding_window_pattern", list(narrow))
 

@@ -28,11 +28,16 @@ SHOWN = ("default", "linear", "dynamic", "llama3", "yarn", "longrope")
 
 
 def rope(
-    folder: Folder, theta: float = 10000.0, local_theta: float = 0.0, width: int | None = None
+    folder: Folder,
+    theta: float = 10000.0,
+    local_theta: float = 0.0,
+    width: int | None = None,
+    is_partial: bool = False,
 ) -> None:
     """The thetas are those that config.json may leave out; `width`: columns of a head that may
-    turn, all by default. With `local_theta` layers with a window turn by their own; where that is
-    stated of another family, reading the GGUF keys tells whether it is executed."""
+    turn, all by default; `is_partial`: the family turns a share of them where it says so. With
+    `local_theta` layers with a window turn by their own; where that is stated of another family,
+    reading the GGUF keys tells whether it is executed."""
     keys = folder.keys
     theta = keys.number("rope_theta", limits.MIN_THETA, limits.MAX_THETA, theta)
     newer, older = keys.group("rope_parameters"), keys.group("rope_scaling")
@@ -46,7 +51,7 @@ def rope(
     if newer is not None and (newer.get("full_attention") or newer.get("sliding_attention")):
         is_local, stated, local = True, newer.group("full_attention"), _local(newer, local)
         newer.refuse_unread("rope_parameters")
-    turned = _turned(keys, stated, width or folder.stated("attention.key_length"))
+    turned = _turned(keys, stated, width or folder.stated("attention.key_length"), is_partial)
     folder.put("rope.dimension_count", turned)
     folder.put("rope.freq_base", theta)
     if is_local:
@@ -55,11 +60,15 @@ def rope(
         _state(folder, stated, theta, turned)
 
 
-def _turned(keys: Fields, stated: Fields | None, head_width: int) -> int:
+def _turned(keys: Fields, stated: Fields | None, head_width: int, is_partial: bool) -> int:
     """Columns of a head."""
     share = keys.number("partial_rotary_factor", 1e-3, 1.0, 1.0)
     if stated is not None:
         share = stated.number("partial_rotary_factor", 1e-3, 1.0, share)
+    if share != 1.0 and not is_partial:
+        raise UnsupportedError(
+            f"partial_rotary_factor = {share:g}: heads of this family turn whole"
+        )
     turned = int(head_width * share)
     if turned % 2 or turned == 0:
         raise FormatError(f"{turned} of {head_width} columns of a head turn: must be even")

@@ -51,18 +51,15 @@ def translate(folder: Folder) -> None:
     shared = folder.stated("attention.head_count_kv")
     by_layer = [shared if index % period == offset else 0 for index in layers]
     folder.put("attention.head_count_kv", by_layer)
-    if keys.integer("num_experts", 1, limits.MAX_EXPERTS, 16) > 1:
+    step = keys.integer("expert_layer_period", 1, limits.MAX_LAYERS, 2)
+    first = keys.integer("expert_layer_offset", 0, step - 1, min(1, step - 1))
+    is_mixture = keys.integer("num_experts", 1, limits.MAX_EXPERTS, 16) > 1
+    if is_mixture:
         hub_config.experts(folder, width=None, normalized=None)
-    hub_config.ignore(folder, *_IGNORED)
+    hub_config.told_mixtures(folder, layers[first::step] if is_mixture else ())
+    # How many experts there are where there are none, and a library's output.
+    hub_config.ignore(folder, "num_experts_per_tok", "calc_logits_for_entire_prompt")
 
-
-# Which layers have experts GGUF shows by their tensors; the last is about a library's output.
-_IGNORED = (
-    "num_experts_per_tok",
-    "expert_layer_period",
-    "expert_layer_offset",
-    "calc_logits_for_entire_prompt",
-)
 
 _LAYER = {
     **ATTENTION,

@@ -6,8 +6,6 @@ convolution. GGUF files call the last norm `token_embd_norm`.
 
 from __future__ import annotations
 
-from collections.abc import Container
-
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.ops import Routing
 from pyrite.graph.values import View
@@ -15,7 +13,6 @@ from pyrite.models import blocks, hub_config
 from pyrite.models import config as limits
 from pyrite.models.arrange import Tensors
 from pyrite.models.config import Family, ModelConfig
-from pyrite.models.fields import Fields
 from pyrite.models.hub import TOP, Folder, hub
 from pyrite.models.hub_rope import rope
 from pyrite.models.hub_space import one_channel
@@ -70,7 +67,10 @@ def translate_moe(folder: Folder) -> None:
     folder.put("expert_weights_scale", keys.number("routed_scaling_factor", 1e-6, 1e6, 1.0))
     dense = keys.integer("num_dense_layers", 0, folder.num_layers, 2)
     folder.put("leading_dense_block_count", dense)
-    keys.boolean("use_expert_bias", True)  # the tensors show it
+    hub_config.told_mixtures(folder, range(dense, folder.num_layers))
+    if dense < folder.num_layers:
+        bias = "exp_probs_b.bias"
+        hub_config.told(folder, "use_expert_bias", bias, layer=dense, default=True)
 
 
 def _translate(folder: Folder) -> None:
@@ -79,7 +79,7 @@ def _translate(folder: Folder) -> None:
     shared = folder.stated("attention.head_count_kv")
     kinds = _kinds(folder)
     folder.put("attention.head_count_kv", [shared if kind else 0 for kind in kinds])
-    hub_config.norms(folder)
+    hub_config.norms(folder, eps=1e-5)
     rope(folder, LFM2.theta)
     hub_config.head(folder, tied=folder.keys.boolean("tie_embedding", True))
     taps = folder.keys.integer("conv_L_cache", 2, limits.MAX_KERNEL, 3)
@@ -90,21 +90,11 @@ def _translate(folder: Folder) -> None:
 
 def _kinds(folder: Folder) -> list[bool]:
     """Of each layer: whether it has attention."""
-    chosen = _listed(folder)
+    chosen = hub_config.layer_numbers(folder, "full_attn_idxs")  # older files have it
     types = hub_config.layer_types(folder, ("full_attention", "conv"))
     if types is not None:
         return [kind == "full_attention" for kind in types]
-    return [index in chosen for index in range(folder.num_layers)]
-
-
-def _listed(folder: Folder) -> Container[int]:
-    """The layers with attention, as older files name them; all where none is named."""
-    key, last = "full_attn_idxs", folder.num_layers - 1
-    found = folder.keys.get(key)
-    if found is None:
-        return range(folder.num_layers)
-    items = folder.keys.sequence(key, len(found) if isinstance(found, list) else 0) or ()
-    return {Fields({key: item}).integer(key, 0, last) for item in items}
+    return [chosen is None or index in chosen for index in range(folder.num_layers)]
 
 
 def _feed_forward(folder: Folder) -> int:
@@ -161,7 +151,14 @@ _ALIASES = {"rms_norm_eps": "norm_eps"}
 
 HUBS = {
     "lfm2": hub("lfm2", translate, _LAYER, _TOP, _ALIASES, defaults={"intermediate_size": 12288}),
-    "lfm2_moe": hub("lfm2moe", translate_moe, _LAYER | _EXPERTS, _TOP, _ALIASES),
+    "lfm2_moe": hub(
+        "lfm2moe",
+        translate_moe,
+        _LAYER | _EXPERTS,
+        _TOP,
+        _ALIASES,
+        defaults={"norm_topk_prob": True},
+    ),
 }
 
 FAMILIES = {family.name: family for family in (LFM2, LFM2_MOE)}

@@ -75,11 +75,20 @@ _MIXTRAL_EXPERTS = {
     "block_sparse_moe.gate": "ffn_gate_inp",
 }
 
+# Where config.json says nothing of them; a null switches the window off.
+_MISTRAL = {"sliding_window": 4096}
+_MIXTRAL = {"rms_norm_eps": 1e-5, "rope_theta": 1e6}
+
 HUBS = {
     "llama": hub("llama", translate),
-    "mistral": hub("llama", translate_mistral),
-    "mistral3": hub("llama", translate_mistral, is_wrapped=True),
-    "mixtral": hub("llama", translate_mixtral, ATTENTION | PRE_NORMS | _MIXTRAL_EXPERTS),
+    "mistral": hub("llama", translate_mistral, defaults=_MISTRAL),
+    "mistral3": hub("llama", translate_mistral, defaults=_MISTRAL, is_wrapped=True),
+    "mixtral": hub(
+        "llama",
+        translate_mixtral,
+        ATTENTION | PRE_NORMS | _MIXTRAL_EXPERTS,
+        defaults=_MIXTRAL,
+    ),
 }
 
 FAMILIES = {family.name: family for family in (LLAMA,)}

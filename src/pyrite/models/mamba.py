@@ -78,7 +78,7 @@ def translate_stream(folder: Folder, *, tied: bool) -> None:
     hub_config.stream(folder)
     folder.put("feed_forward_length", 0)
     folder.put("attention.head_count", 0)
-    hub_config.norms(folder)
+    hub_config.norms(folder, eps=1e-5)
     hub_config.require_activation(folder, "silu")
     hub_config.head(folder, tied=tied)
     hub_config.require(folder, "rms_norm")

@@ -37,7 +37,7 @@ OLMOE = Family(
 
 
 def translate(folder: Folder) -> None:
-    hub_config.decoder(folder)
+    hub_config.decoder(folder, eps=1e-5)
     hub_config.biases(folder, feed_forward="")
 
 
@@ -61,7 +61,7 @@ _LAYER = ATTENTION | FEED_FORWARD | HEAD_NORMS | _POST_NORMS
 
 HUBS = {
     "olmo2": hub("olmo2", translate, _LAYER),
-    "olmo3": hub("olmo2", translate_olmo3, _LAYER),
+    "olmo3": hub("olmo2", translate_olmo3, _LAYER, defaults={"rope_theta": 500000.0}),
     "olmoe": hub("olmoe", translate_olmoe, ATTENTION | HEAD_NORMS | PRE_NORMS | EXPERTS),
 }
 

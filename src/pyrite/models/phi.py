@@ -16,7 +16,7 @@ PHI3 = Family(name="phi3", layer=llama.layer, may_have_windows=True)
 
 def translate(folder: Folder) -> None:
     """`original_max_position_embeddings` is there without any scaling too."""
-    hub_config.decoder(folder, eps=1e-5)
+    hub_config.decoder(folder, eps=1e-5, is_partial=True)
     hub_config.biases(folder, feed_forward="")
     for key in ("full_attn_mod", "interpolate_factor"):  # of Phi 4 mini, where they change nothing
         folder.keys.integer(key, 1, 1, 1)

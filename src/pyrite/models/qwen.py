@@ -74,17 +74,23 @@ def translate_qwen3(folder: Folder) -> None:
 
 
 def translate_moe(folder: Folder) -> None:
-    """Which layers have experts GGUF shows by their tensors."""
-    translate(folder)
-    hub_config.biases(folder, feed_forward="")
+    hub_config.decoder(folder)
+    hub_config.no_windows(folder)
     hub_config.experts(folder)
-    folder.keys.integer("decoder_sparse_step", 1, limits.MAX_LAYERS, 1)
-    folder.keys.get("mlp_only_layers")
+    step = folder.keys.integer("decoder_sparse_step", 1, limits.MAX_LAYERS, 1)
+    dense = hub_config.layer_numbers(folder, "mlp_only_layers") or ()
+    layers = range(step - 1, folder.num_layers, step)
+    hub_config.told_mixtures(folder, [index for index in layers if index not in dense])
+
+
+def translate_qwen3_moe(folder: Folder) -> None:
+    translate_moe(folder)
+    hub_config.biases(folder, feed_forward="")
 
 
 def translate_qwen2_moe(folder: Folder) -> None:
     translate_moe(folder)
-    hub_config.biases(folder, "qkv_bias", feed_forward="")
+    hub_config.biases(folder, "qkv_bias", feed_forward="", default=True)
     width = folder.keys.integer("shared_expert_intermediate_size", 1, limits.MAX_WIDTH)
     folder.put("expert_shared_feed_forward_length", width)
 
@@ -96,11 +102,13 @@ _SHARED = {
     "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
 }
 
+_WINDOWS = {"max_window_layers": 28, "sliding_window": 4096}  # once they are switched on
+
 HUBS = {
-    "qwen2": hub("qwen2", translate),
+    "qwen2": hub("qwen2", translate, defaults=_WINDOWS),
     "qwen2_moe": hub("qwen2moe", translate_qwen2_moe, PRE_NORM | EXPERTS | _SHARED),
-    "qwen3": hub("qwen3", translate_qwen3, PRE_NORM | HEAD_NORMS),
-    "qwen3_moe": hub("qwen3moe", translate_moe, PRE_NORM | HEAD_NORMS | EXPERTS),
+    "qwen3": hub("qwen3", translate_qwen3, PRE_NORM | HEAD_NORMS, defaults=_WINDOWS),
+    "qwen3_moe": hub("qwen3moe", translate_qwen3_moe, PRE_NORM | HEAD_NORMS | EXPERTS),
 }
 
 FAMILIES = {family.name: family for family in (QWEN2, QWEN2_MOE, QWEN3, QWEN3_MOE)}

@@ -40,6 +40,8 @@ def _by_period(num_layers: int, period: int) -> list[bool]:
     return [(index + 1) % period != 0 for index in range(num_layers)]
 
 
-HUBS = {"smollm3": hub("smollm3", translate)}
+_DEFAULTS = {"rope_theta": 2e6, "tie_word_embeddings": True}
+
+HUBS = {"smollm3": hub("smollm3", translate, defaults=_DEFAULTS)}
 
 FAMILIES: dict[str, Family] = {family.name: family for family in (SMOLLM3,)}

@@ -32,13 +32,16 @@ STABLELM = Family(
 
 
 def translate(folder: Folder) -> None:
-    hub_config.decoder(folder, "layer", eps=1e-5)
+    hub_config.decoder(folder, "layer", eps=1e-5, is_partial=True)
     hub_config.biases(folder, "use_qkv_bias", feed_forward="")
     is_parallel = folder.keys.boolean("use_parallel_residual", False)
     folder.put("use_parallel_residual", is_parallel)
-    if is_parallel and (norm := folder.tensors.get("blk.0.ffn_norm.weight")):
-        raise TensorError(f"not used: {norm.name} {norm.shape}: use_parallel_residual is true")
-    folder.keys.boolean("qk_layernorm", False)  # the tensors show it
+    norm = folder.tensors.get("blk.0.ffn_norm.weight")
+    if is_parallel == (norm is not None):
+        found = "there" if is_parallel else "missing"
+        stated = str(is_parallel).lower()
+        raise TensorError(f"use_parallel_residual = {stated}, and blk.0.ffn_norm.weight is {found}")
+    hub_config.told(folder, "qk_layernorm", "attn_q_norm.weight")
 
 
 # `*` is the number of a head: the norms of all are one tensor.
