@@ -23,7 +23,7 @@ from pyrite.formats import float8
 from pyrite.formats.checkpoint import Tensor
 from pyrite.formats.derived import values_of
 from pyrite.formats.exact_blocks import BLOCK, blocks
-from pyrite.formats.packed_integers import Parts, grouping, unpacked
+from pyrite.formats.packed_integers import FLOATS, WORDS, Parts, grouping, unpacked
 from pyrite.formats.quantization_keys import check_scheme
 
 FORMATS = ("pack-quantized", "int-quantized", "float-quantized", "naive-quantized")
@@ -72,12 +72,15 @@ def _packed(parts: Parts, scheme: Mapping[str, Any]) -> Tensor:
         raise UnsupportedError(f"weights of {bits!r} bits: 4 and 8 are executed here")
     if "weight_g_idx" in parts.tensors:
         raise UnsupportedError(f"{parts.name} has inputs out of order (weight_g_idx)")
-    packed = parts.get("weight_packed")
+    packed = parts.matrix("weight_packed", WORDS)
     outputs, inputs = packed.shape[0], packed.shape[1] * 32 // bits
     size = scheme.get("group_size") or -1
     groups = grouping(parts.name, {"group_size": size}, inputs)
-    scale = parts.get("weight_scale", (outputs, groups.count))
-    zero = parts.tensors.get("weight_zero_point")
+    scale = parts.get("weight_scale", FLOATS, (outputs, groups.count))
+    zero = None
+    if "weight_zero_point" in parts.tensors:
+        shape = (-(-outputs * bits // 32), groups.count)
+        zero = parts.get("weight_zero_point", WORDS, shape)
     half = 1 << (bits - 1)
     type = "Q8_0" if bits == 8 else "Q4_0" if zero is None else "Q5_0"
     if bits == 8 and zero is not None:
@@ -104,7 +107,8 @@ def _zeros(tensor: Tensor, bits: int, first: int, count: int, groups: int) -> ND
 
 
 def _wide(parts: Parts, scheme: Mapping[str, Any]) -> Tensor:
-    weight, scale = parts.get("weight"), parts.get("weight_scale")
+    weight = parts.matrix("weight", ("I8", *float8.TABLES))
+    scale = parts.get("weight_scale", FLOATS)
     if weight.type != "I8":
         return float8.scaled(parts, weight, scale, _block(scheme))
     if "weight_zero_point" in parts.tensors and not scheme.get("symmetric", True):

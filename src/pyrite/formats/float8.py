@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.errors import FormatError, TensorError, UnsupportedError
+from pyrite.errors import FormatError, TensorError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.formats.derived import encoded, values_of
-from pyrite.formats.packed_integers import Parts
+from pyrite.formats.packed_integers import FLOATS, Parts
 
 Floats = NDArray[np.float32]
 
@@ -24,10 +24,11 @@ LARGEST = np.float32(65504)  # of float16
 
 def read_fp8(parts: Parts, settings: Mapping[str, Any]) -> Tensor:
     """`weight_scale_inv` and `weight_scale` are both multiplied by."""
-    weight = parts.get("weight")
-    scale = parts.tensors.get("weight_scale_inv") or parts.tensors.get("weight_scale")
-    if scale is None:
+    weight = parts.matrix("weight", tuple(TABLES))
+    names = [name for name in ("weight_scale_inv", "weight_scale") if name in parts.tensors]
+    if not names:
         raise TensorError(f"{parts.name} has no scale: weight_scale_inv or weight_scale")
+    scale = parts.get(names[0], FLOATS)
     size = settings.get("weight_block_size")
     return scaled(parts, weight, scale, None if size is None else pair(size))
 
@@ -37,9 +38,7 @@ def scaled(
 ) -> Tensor:
     """`block`: rows and columns under one scale; without one, a scale a tensor or a row."""
     rows, columns = weight.shape
-    table = TABLES.get(weight.type)
-    if table is None:
-        raise UnsupportedError(f"{parts.name} has type {weight.type}: F8_E4M3 and F8_E5M2 are read")
+    table = TABLES[weight.type]
     scales = values_of(scale).reshape(scale.shape)
     wide = _spread(parts.name, scales, (rows, columns), block)
 

@@ -26,6 +26,8 @@ Words = NDArray[np.uint32]
 Codes = NDArray[np.int16]
 Floats = NDArray[np.float32]
 
+WORDS = ("I32", "U32")  # that hold codes
+FLOATS = ("F32", "F16", "BF16")  # that scales are
 IN_ORDER = tuple(range(8))
 AWQ_ORDER = (0, 2, 4, 6, 1, 3, 5, 7)  # which of eight outputs is at each place of a word
 
@@ -37,13 +39,21 @@ class Parts:
     name: str  # of the matrix
     tensors: Mapping[str, Tensor]
 
-    def get(self, kind: str, shape: Sequence[int] | None = None) -> Tensor:
-        """Raises TensorError when it is missing, or has another shape."""
+    def get(self, kind: str, types: Sequence[str], shape: Sequence[int] | None = None) -> Tensor:
+        """Raises TensorError when it is missing, or has another type or shape."""
         tensor = self.tensors.get(kind)
         if tensor is None:
             raise TensorError(f"{self.name}: {kind} is missing")
+        if tensor.type not in types:
+            raise TensorError(f"{tensor.name} has type {tensor.type}: {' or '.join(types)} is read")
         if shape is not None and tensor.shape != tuple(shape):
             raise TensorError(f"{tensor.name} is {tensor.shape} and must be {tuple(shape)}")
+        return tensor
+
+    def matrix(self, kind: str, types: Sequence[str]) -> Tensor:
+        tensor = self.get(kind, types)
+        if len(tensor.shape) != 2:
+            raise TensorError(f"{tensor.name} is {tensor.shape}: must be a matrix")
         return tensor
 
     def made(self, type: str, shape: tuple[int, int], make: Maker, recipe: str) -> Tensor:
@@ -66,12 +76,12 @@ class Grouping:
 def read_gptq(parts: Parts, settings: Mapping[str, Any]) -> Tensor:
     bits = _bits(settings, (4, 8))
     per_word = 32 // bits
-    packed = parts.get("qweight")
+    packed = parts.matrix("qweight", WORDS)
     inputs, outputs = packed.shape[0] * per_word, packed.shape[1]
     groups = grouping(parts.name, settings, inputs)
     words = _words(packed)
-    scales = parts.get("scales", (groups.count, outputs))
-    zeros = parts.get("qzeros", (groups.count, outputs // per_word))
+    scales = parts.get("scales", FLOATS, (groups.count, outputs))
+    zeros = parts.get("qzeros", WORDS, (groups.count, outputs // per_word))
     stated = settings.get("checkpoint_format") or settings.get("format")
     less = 0 if stated == "gptq_v2" else 1
 
@@ -81,6 +91,8 @@ def read_gptq(parts: Parts, settings: Mapping[str, Any]) -> Tensor:
         own = zeros_of(zeros, bits, IN_ORDER, first, count) + np.int16(less)
         return raw - by_input(own, order, groups)
 
+    if settings.get("desc_act") and "g_idx" not in parts.tensors:
+        raise TensorError(f"{parts.name}: g_idx is missing, and desc_act is true")
     order = _order(parts, groups)
     is_symmetric = bool(settings.get("sym", False))
     return _made(parts, codes, scales, order, groups, bits, is_symmetric, outputs)
@@ -94,11 +106,11 @@ def read_awq(parts: Parts, settings: Mapping[str, Any]) -> Tensor:
             f"quantization_config.version = {version!r} is not executed here",
             hint="AWQ models in the layout gemm are",
         )
-    packed = parts.get("qweight")
+    packed = parts.matrix("qweight", WORDS)
     inputs, outputs = packed.shape[0], packed.shape[1] * 8
     groups = grouping(parts.name, settings, inputs)
-    scales = parts.get("scales", (groups.count, outputs))
-    zeros = parts.get("qzeros", (groups.count, outputs // 8))
+    scales = parts.get("scales", FLOATS, (groups.count, outputs))
+    zeros = parts.get("qzeros", WORDS, (groups.count, outputs // 8))
 
     def codes(first: int, count: int) -> Codes:
         raw = outputs_of(packed, AWQ_ORDER, first, count).T
@@ -217,6 +229,4 @@ def by_input(values: Codes, order: NDArray[np.int64] | None, groups: Grouping) -
 
 
 def _words(tensor: Tensor) -> Words:
-    if tensor.type not in ("I32", "U32"):
-        raise TensorError(f"{tensor.name} has type {tensor.type}: packed codes are I32")
     return tensor.read().view("<u4").reshape(tensor.shape)
