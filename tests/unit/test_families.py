@@ -357,3 +357,20 @@ def test_values_are_computed_of_floats_alone(golden, case, name, kind):
     tensor = replace(checkpoint.tensors[name], type=kind)
     with pytest.raises(UnsupportedError, match=f"has type {kind}"):
         as_model(replace(checkpoint, tensors={**checkpoint.tensors, name: tensor}))
+
+
+@pytest.mark.parametrize(
+    ("case", "name"),
+    [
+        ("cohere_qk_norm", "model.layers.1.self_attn.q_norm.weight"),
+        ("cohere_qk_norm", "model.layers.0.self_attn.k_norm.weight"),
+        ("rwkv7", "blocks.1.att.r_k"),
+    ],
+)
+def test_rows_of_heads_are_not_columns(golden, case, name):
+    """As one vector a transposed tensor would have the right size, and another order."""
+    checkpoint = open_checkpoint(golden / "tiny" / case)
+    tensor = checkpoint.tensors[name]
+    turned = {**checkpoint.tensors, name: replace(tensor, shape=tensor.shape[::-1])}
+    with pytest.raises(TensorError, match="and must be"):
+        build_plan(as_model(replace(checkpoint, tensors=turned)))

@@ -30,10 +30,14 @@ def layer(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View
 
 
 def flatten_head_norms(tensors: Tensors) -> None:
-    """Files have a row for each head."""
-    for name in tensors.layers():
-        for part in ("attn_q_norm.weight", "attn_k_norm.weight"):
-            tensors.change(name + part, derived.flattened)
+    """Files have a row for each head, as wide for queries as for keys. Other shapes are left, and
+    refused when they are compared."""
+    for layer in tensors.layers():
+        names = [layer + part for part in ("attn_q_norm.weight", "attn_k_norm.weight")]
+        shapes = [tensors[name].shape for name in names if name in tensors]
+        if all(len(shape) == 2 and shape[-1] == shapes[0][-1] for shape in shapes):
+            for name in names:
+                tensors.change(name, derived.flattened)
 
 
 COMMAND_R = Family(

@@ -118,6 +118,8 @@ def translate(folder: Folder) -> None:
         folder.tensors.rename(f"blk.0.token_embd_norm.{kind}", f"token_embd_norm.{kind}")
     for name in _VECTORS:
         folder.change(name + ".weight", derived.flattened)
+    head_width = folder.stated("wkv.head_size")
+    folder.change("time_mix_r_k.weight", lambda tensor: _by_heads(tensor, head_width))
     width = folder.stated("embedding_length")
     for name in "wavg":
         folder.change(f"time_mix_{name}1.weight", lambda tensor: _turned(tensor, 1, width))
@@ -125,6 +127,11 @@ def translate(folder: Folder) -> None:
     for layer in folder.tensors.layers():
         _fuse(folder.tensors, layer)
     _fill(folder.tensors)
+
+
+def _by_heads(tensor: Tensor, width: int) -> Tensor:
+    """Rows of heads as one vector. Another shape is refused when it is compared."""
+    return derived.flattened(tensor) if tensor.shape[-1] == width else tensor
 
 
 def _put_sizes(folder: Folder) -> None:
@@ -187,7 +194,7 @@ def _fill(tensors: Tensors) -> None:
 
 
 _VECTORS = (
-    *(f"time_mix_{name}" for name in ("w0", "a0", "v0", "k_k", "k_a", "r_k")),
+    *(f"time_mix_{name}" for name in ("w0", "a0", "v0", "k_k", "k_a")),
     *(f"time_mix_lerp_{kind}" for kind in MIXED),
     "channel_mix_lerp_k",
 )
