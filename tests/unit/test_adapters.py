@@ -354,3 +354,19 @@ def test_names():
     assert named("/models/poet.gguf") == ("poet", Path("/models/poet.gguf"))
     with pytest.raises(ParameterError, match="NAME=PATH"):
         named("a b=/x")
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "text"),
+    [("lora_A", "lora_A.default", "are both for"), ("model.model.", "model.", "several names")],
+)
+def test_matrices_under_two_names(golden: Path, tmp_path: Path, old: str, new: str, text: str):
+    """The last would win, and the first be ignored."""
+    base = open_checkpoint(golden / "tiny" / "llama")
+    write_peft(tmp_path / "a", base, MODULES[:1], 1)
+    path = tmp_path / "a" / "adapter_model.safetensors"
+    tensors = load_file(path)
+    again = {name.replace(old, new): one for name, one in tensors.items() if ".layers.0." in name}
+    save_file({**again, **tensors}, path)
+    with pytest.raises(ModelError, match=text):
+        read_adapter("a", tmp_path / "a", base)

@@ -129,7 +129,10 @@ def _pairs_of(path: Path, base: Checkpoint, translation: Translation) -> dict[st
         translation = arranged
     if not pairs:
         raise FormatError("it holds no matrices", hint="their names end in lora_a and lora_b")
-    pairs = {own_name(base, weight): pair for weight, pair in pairs.items()}
+    own = {own_name(base, weight): pair for weight, pair in pairs.items()}
+    if len(own) < len(pairs):
+        raise FormatError("it has matrices for one weight under several names")
+    pairs = own
     return _matched(translation(_swapped(base, pairs)), pairs)
 
 

@@ -48,12 +48,15 @@ class Pair:
 def paired(found: Iterable[tuple[str, str, Tensor]]) -> dict[str, Pair]:
     """Of (weight, "a" or "b", matrix): by weight, without their scales yet.
 
-    Raises TensorError for one without the other, for sizes that do not fit, and for a value that
-    is not finite.
+    Raises TensorError for one without the other or twice, for sizes that do not fit, and for a
+    value that is not finite.
     """
     sides: dict[str, dict[str, Tensor]] = {}
     for weight, side, tensor in found:
-        sides.setdefault(weight, {})[side] = tensor
+        own = sides.setdefault(weight, {})
+        if side in own:
+            raise TensorError(f"tensors {own[side].name} and {tensor.name} are both for {weight}")
+        own[side] = tensor
     return {weight: _pair(weight, both) for weight, both in sides.items()}
 
 
