@@ -28,7 +28,7 @@ std::string splitter_names();
 template <class Emit>
 void split(const Match* stage, const Text& whole, size_t begin, size_t end, Emit&& emit) {
   if (*stage == nullptr) return emit(begin, end);
-  const Text text = whole.until(end);
+  const Text text = whole.part(begin, end);
   size_t gap = begin;
   for (size_t at = begin; at < end;) {
     const size_t stop = (*stage)(text, at);

@@ -112,8 +112,10 @@ size_t deepseek_punctuation(const Text& text, size_t at) {
   return after_blank(kDeepseekPunctuation, text, at);
 }
 
-// \s+$ where the text holds no line break, or is one.
+// \s+$ where the text holds no line break, or is one. A run of blanks that has been looked through
+// from its first one is not looked through again.
 size_t trailing_blanks(const Text& text, size_t at) {
+  if (text.follows_space(at)) return at;
   size_t end = at;
   for (Glyph glyph = text.at(end); glyph.classes & kSpace; glyph = text.at(end)) end += glyph.size;
   return end == text.end() ? end : at;

@@ -38,14 +38,29 @@ class Text {
  public:
   Text(const uint8_t* data, size_t end) : data_(data), end_(end), classes_(unicode_classes()) {}
 
-  // The same bytes up to `end`: a part of a text ends where its text would.
-  Text until(size_t end) const {
+  // The same bytes from `begin` to `end`: a part of a text ends where its text would.
+  Text part(size_t begin, size_t end) const {
     Text part = *this;
+    part.begin_ = begin;
     part.end_ = end;
     return part;
   }
 
+  size_t begin() const { return begin_; }
   size_t end() const { return end_; }
+
+  // Whether white space ends at `offset`.
+  bool follows_space(size_t offset) const {
+    for (size_t size = 3; size > 0; --size) {  // the last byte of a longer one is no glyph alone
+      if (begin_ + size > offset) continue;
+      const Glyph glyph = at(offset - size);
+      if (glyph.size == size) return (glyph.classes & kSpace) != 0;
+    }
+    return false;
+  }
+
+  // One that lies before the end.
+  uint8_t byte(size_t offset) const { return data_[offset]; }
 
   Glyph at(size_t offset) const {
     if (offset >= end_) return {0, 0, 0};
@@ -59,6 +74,7 @@ class Text {
 
  private:
   const uint8_t* data_;
+  size_t begin_ = 0;
   size_t end_;
   const uint8_t* classes_;
 };

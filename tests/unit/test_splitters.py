@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 import pytest
 from tokenizers import Regex, pre_tokenizers
 
@@ -95,7 +97,10 @@ MORE = [
 def words(text: str, splitter: str) -> list[str]:
     data = text.encode()
     ends = native.word_ends(data, splitter).tolist()
-    return [data[start:end].decode() for start, end in zip([0, *ends], ends, strict=False)]
+    return [
+        data[start:end].decode(errors="surrogateescape")
+        for start, end in zip([0, *ends], ends, strict=False)
+    ]
 
 
 @pytest.mark.parametrize("name", PATTERNS)
@@ -121,7 +126,35 @@ def test_classes_equal_the_regex_engine_for_every_letter():
 @pytest.mark.parametrize("name", native.splitter_names().split(", "))
 def test_words_cover_the_text(name):
     for text in corpus(50, seed=2):
-        assert "".join(words(text, name)) == text
+        joined = "".join(words(text, name)).encode(errors="surrogateescape")
+        assert joined.decode() == text
+
+
+@pytest.mark.parametrize("name", native.splitter_names().split(", "))
+def test_long_runs_are_looked_through_once(name):
+    """Looking on from each place of them would take seconds."""
+    for atom in (
+        " ",
+        "\u3000",
+        "\n",
+        " \n",
+        "a",
+        "A",
+        "1",
+        "!",
+        "'",
+        "漢",
+        "é",
+        "\u0301",
+        " a",
+        "a ",
+    ):
+        for last in ("", "1", "漢", "x", "!"):
+            text = (atom * 40_000 + last).encode()
+            start = time.process_time()
+            ends = native.word_ends(text, name)
+            assert time.process_time() - start < 0.3, (atom, last)
+            assert ends[-1] == len(text)
 
 
 @pytest.mark.parametrize("name", native.splitter_names().split(", "))
