@@ -27,7 +27,7 @@ from pyrite.conversion import convert, find_recipe, plan_conversion
 from pyrite.export import as_gguf_file
 from pyrite.formats.checkpoint import Checkpoint, Tensor
 from pyrite.formats.derived import encoded
-from pyrite.formats.tokenizer_json import string_table
+from pyrite.formats.token_table import string_table
 
 HERE = Path(__file__).resolve().parent
 BUFFER_VALUES = 1 << 22

@@ -10,6 +10,7 @@ using Starts = nb::ndarray<int64_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Lengths = nb::ndarray<int32_t, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 void bind_tokenizer(nb::module_& module);
+void bind_token_lists(nb::module_& module);
 
 namespace {
 
@@ -25,4 +26,5 @@ void bind_text(nb::module_ module) {
   module.def("scan_strings", &scan_strings, nb::arg("data"), nb::arg("offset"), nb::arg("starts"),
              nb::arg("lengths"));
   bind_tokenizer(module);
+  bind_token_lists(module);
 }

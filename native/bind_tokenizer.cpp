@@ -2,6 +2,7 @@
 #include <nanobind/ndarray.h>
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/unique_ptr.h>
 
 #include <memory>
@@ -10,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "bind_arrays.h"
 #include "text/split.h"
 #include "text/tokenizer.h"
 
@@ -19,32 +21,20 @@ using pyrite::Tokenizer;
 
 namespace {
 
-template <class T>
-using Vector = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 using Ids = nb::ndarray<nb::numpy, int32_t, nb::ndim<1>>;
 
 // Below this a text is encoded sooner than the interpreter lock changes hands.
 constexpr size_t kLongBytes = 2048;
 
-pyrite::Strings strings(const Vector<uint8_t>& data, const Vector<int64_t>& starts,
-                        const Vector<int32_t>& lengths) {
-  if (starts.shape(0) != lengths.shape(0)) throw nb::value_error("starts and lengths differ in size");
-  const int64_t size = int64_t(data.shape(0));
-  for (size_t i = 0; i < starts.shape(0); ++i) {
-    const int64_t start = starts.data()[i];
-    const int32_t length = lengths.data()[i];
-    if (start < 0 || length < 0 || start > size || length > size - start) {
-      throw nb::value_error("a string lies outside its buffer");
-    }
-  }
-  return {data.data(), starts.data(), lengths.data(), starts.shape(0)};
-}
+// Of each token its type, and its marks: none where markers are told by their types. And the unknown
+// token's id, or -1.
+using Kinds = std::tuple<Vector<int32_t>, Vector<uint8_t>, int32_t>;
 
-// `marks` may be empty: markers are told by their types.
-pyrite::TokenizerSource source(const pyrite::Strings& tokens, const Vector<int32_t>& types,
-                               int32_t unknown_id, const Vector<uint8_t>& marks) {
-  if (types.shape(0) != tokens.count) throw nb::value_error("types differ from tokens in number");
+pyrite::TokenizerSource source(const Table& table, const Kinds& kinds) {
+  const auto& [types, marks, unknown_id] = kinds;
+  const pyrite::Strings tokens = strings(table);
   if (tokens.count > size_t(INT32_MAX)) throw nb::value_error("more tokens than ids");
+  if (types.shape(0) != tokens.count) throw nb::value_error("types differ from tokens in number");
   if (unknown_id < -1 || unknown_id >= int64_t(tokens.count)) {
     throw nb::value_error("unknown_id is not in the vocabulary");
   }
@@ -62,63 +52,44 @@ pyrite::SpacePrefix space_prefix(int32_t value) {
   return pyrite::SpacePrefix(value);
 }
 
-std::unique_ptr<Tokenizer> byte_pair(Vector<uint8_t> data, Vector<int64_t> starts,
-                                     Vector<int32_t> lengths, Vector<int32_t> types,
-                                     int32_t unknown_id, Vector<uint8_t> marks,
-                                     Vector<uint8_t> merge_data, Vector<int64_t> merge_starts,
-                                     Vector<int32_t> merge_lengths, const std::string& splitter,
-                                     std::optional<bool> whole_word_first) {
+std::unique_ptr<Tokenizer> byte_pair(const Table& tokens, const Kinds& kinds, const Table& merges,
+                                     const std::string& splitter,
+                                     std::optional<bool> whole_first, bool space_first) {
   const pyrite::Splitter* found = pyrite::find_splitter(splitter);
   if (found == nullptr) throw nb::value_error("no such pre-tokenizer");
-  const pyrite::TokenizerSource from =
-      source(strings(data, starts, lengths), types, unknown_id, marks);
-  const pyrite::Strings merges = strings(merge_data, merge_starts, merge_lengths);
-  const bool whole = whole_word_first.value_or(found->whole_word_first);
+  const pyrite::TokenizerSource from = source(tokens, kinds);
+  const pyrite::Strings ranked = strings(merges);
+  const bool whole = whole_first.value_or(found->whole_word_first);
   nb::gil_scoped_release released;
-  return Tokenizer::byte_pair(from, merges, *found, whole);
+  return Tokenizer::byte_pair(from, ranked, {*found, whole, space_first});
 }
 
-std::unique_ptr<Tokenizer> scored_pieces(Vector<uint8_t> data, Vector<int64_t> starts,
-                                         Vector<int32_t> lengths, Vector<int32_t> types,
-                                         int32_t unknown_id, Vector<uint8_t> marks,
-                                         Vector<float> scores, int32_t prefix) {
-  if (scores.shape(0) != starts.shape(0)) throw nb::value_error("scores differ from tokens in number");
-  const pyrite::TokenizerSource from =
-      source(strings(data, starts, lengths), types, unknown_id, marks);
+std::unique_ptr<Tokenizer> scored_pieces(const Table& tokens, const Kinds& kinds,
+                                         const Vector<float>& scores, int32_t prefix,
+                                         bool strips) {
+  const pyrite::TokenizerSource from = source(tokens, kinds);
+  if (scores.shape(0) != from.tokens.count) {
+    throw nb::value_error("scores differ from tokens in number");
+  }
   const pyrite::SpacePrefix where = space_prefix(prefix);
   nb::gil_scoped_release released;
-  return Tokenizer::sentence_piece(from, scores.data(), where);
+  return Tokenizer::sentence_piece(from, scores.data(), {where}, strips);
 }
 
-std::unique_ptr<Tokenizer> merged_pieces(Vector<uint8_t> data, Vector<int64_t> starts,
-                                         Vector<int32_t> lengths, Vector<int32_t> types,
-                                         int32_t unknown_id, Vector<uint8_t> marks,
-                                         Vector<uint8_t> merge_data, Vector<int64_t> merge_starts,
-                                         Vector<int32_t> merge_lengths, int32_t prefix) {
-  const pyrite::TokenizerSource from =
-      source(strings(data, starts, lengths), types, unknown_id, marks);
-  const pyrite::Strings merges = strings(merge_data, merge_starts, merge_lengths);
+std::unique_ptr<Tokenizer> merged_pieces(const Table& tokens, const Kinds& kinds,
+                                         const Table& merges, int32_t prefix, bool strips,
+                                         bool cuts) {
+  const pyrite::TokenizerSource from = source(tokens, kinds);
+  const pyrite::Strings ranked = strings(merges);
   const pyrite::SpacePrefix where = space_prefix(prefix);
   nb::gil_scoped_release released;
-  return Tokenizer::sentence_piece(from, merges, where);
+  return Tokenizer::sentence_piece(from, ranked, {where, cuts}, strips);
 }
 
-std::unique_ptr<Tokenizer> greedy(Vector<uint8_t> data, Vector<int64_t> starts,
-                                  Vector<int32_t> lengths, Vector<int32_t> types,
-                                  int32_t unknown_id, Vector<uint8_t> marks) {
-  const pyrite::TokenizerSource from =
-      source(strings(data, starts, lengths), types, unknown_id, marks);
+std::unique_ptr<Tokenizer> greedy(const Table& tokens, const Kinds& kinds) {
+  const pyrite::TokenizerSource from = source(tokens, kinds);
   nb::gil_scoped_release released;
   return Tokenizer::greedy(from);
-}
-
-template <class T>
-nb::ndarray<nb::numpy, T, nb::ndim<1>> owned(std::vector<T> values) {
-  using Values = std::vector<T>;
-  auto kept = std::make_unique<Values>(std::move(values));
-  nb::capsule owner(kept.get(), [](void* p) noexcept { delete static_cast<Values*>(p); });
-  Values* data = kept.release();
-  return {data->data(), {data->size()}, owner};
 }
 
 Ids encode_spans(const Tokenizer& tokenizer, nb::bytes text,
@@ -221,19 +192,13 @@ Ids word_ends(nb::bytes text, const std::string& splitter) {
 
 void bind_tokenizer(nb::module_& module) {
   nb::class_<Tokenizer>(module, "Tokenizer")
-      .def_static("byte_pair", &byte_pair, nb::arg("data"), nb::arg("starts"), nb::arg("lengths"),
-                  nb::arg("types"), nb::arg("unknown_id"), nb::arg("marks"), nb::arg("merge_data"),
-                  nb::arg("merge_starts"), nb::arg("merge_lengths"), nb::arg("splitter"),
-                  nb::arg("whole_word_first").none())
-      .def_static("scored_pieces", &scored_pieces, nb::arg("data"), nb::arg("starts"),
-                  nb::arg("lengths"), nb::arg("types"), nb::arg("unknown_id"), nb::arg("marks"),
-                  nb::arg("scores"), nb::arg("prefix"))
-      .def_static("merged_pieces", &merged_pieces, nb::arg("data"), nb::arg("starts"),
-                  nb::arg("lengths"), nb::arg("types"), nb::arg("unknown_id"), nb::arg("marks"),
-                  nb::arg("merge_data"), nb::arg("merge_starts"), nb::arg("merge_lengths"),
-                  nb::arg("prefix"))
-      .def_static("greedy", &greedy, nb::arg("data"), nb::arg("starts"), nb::arg("lengths"),
-                  nb::arg("types"), nb::arg("unknown_id"), nb::arg("marks"))
+      .def_static("byte_pair", &byte_pair, nb::arg("tokens"), nb::arg("kinds"), nb::arg("merges"),
+                  nb::arg("splitter"), nb::arg("whole_first").none(), nb::arg("space_first"))
+      .def_static("scored_pieces", &scored_pieces, nb::arg("tokens"), nb::arg("kinds"),
+                  nb::arg("scores"), nb::arg("prefix"), nb::arg("strips"))
+      .def_static("merged_pieces", &merged_pieces, nb::arg("tokens"), nb::arg("kinds"),
+                  nb::arg("merges"), nb::arg("prefix"), nb::arg("strips"), nb::arg("cuts"))
+      .def_static("greedy", &greedy, nb::arg("tokens"), nb::arg("kinds"))
       .def("encode", &encode, nb::arg("text"), nb::arg("special"))
       .def("encode_within", &encode_within, nb::arg("text"), nb::arg("edges"))
       .def("find_markers", &find_markers, nb::arg("text"), nb::arg("edges"))

@@ -15,8 +15,11 @@ list(APPEND PYRITE_SOURCES native/text/byte_pair.cpp)
 list(APPEND PYRITE_SOURCES native/text/sentence_piece.cpp)
 list(APPEND PYRITE_SOURCES native/text/greedy.cpp)
 list(APPEND PYRITE_SOURCES native/text/tokenizer.cpp)
+list(APPEND PYRITE_SOURCES native/text/json_reader.cpp)
+list(APPEND PYRITE_SOURCES native/text/token_lists.cpp)
 list(APPEND PYRITE_BINDING_SOURCES native/bind_text.cpp)
 list(APPEND PYRITE_BINDING_SOURCES native/bind_tokenizer.cpp)
+list(APPEND PYRITE_BINDING_SOURCES native/bind_token_lists.cpp)
 
 # sampling
 list(APPEND PYRITE_SOURCES native/sampling/philox.cpp)

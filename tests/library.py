@@ -20,7 +20,7 @@ from tokenizers import (
     trainers,
 )
 
-from pyrite.formats import pipelines
+from pyrite.formats import patterns
 from vocabularies import corpus
 
 MARKERS = ("<s>", "</s>", "<|im_start|>", "<|im_end|>")
@@ -42,21 +42,21 @@ DIGITS = pre_tokenizers.Digits(individual_digits=True)
 BYTE_LEVEL: dict[str, Callable[[], Any]] = {
     "gpt-2": gpt2,
     "smollm": lambda: gpt2(DIGITS),
-    "qwen2": lambda: split(pipelines.cl100k(r"\p{N}")),
-    "llama-bpe": lambda: split(pipelines.cl100k(r"\p{N}{1,3}")),
-    "dbrx": lambda: split(pipelines.cl100k(r"\p{N}{1,3}"), behavior="removed", invert=True),
-    "qwen2-tiktoken": lambda: split(pipelines.tiktoken(r"\p{N}")),
-    "dbrx-tiktoken": lambda: split(pipelines.tiktoken(r"\p{N}{1,3}")),
-    "seed-coder": lambda: split(pipelines.SEED_CODER),
-    "exaone-moe": lambda: split(pipelines.EXAONE_MOE),
-    "minicpm5": lambda: split(r"\p{N}{1,3}", pipelines.cl100k(r"\p{N}+")),
-    "bloom": lambda: split(pipelines.BLOOM),
-    "viking": lambda: split(pipelines.BLOOM, r"\p{N}"),
-    "gpt-2-split": lambda: split(pipelines.GPT2),
-    "qwen35": lambda: split(pipelines.QWEN35),
-    "gpt-4o": lambda: split(pipelines.o200k(r"\p{N}{1,3}", pipelines.CONTRACTION + "?")),
-    "tekken": lambda: split(pipelines.o200k(r"\p{N}", "")),
-    "deepseek-v3": lambda: split(r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", pipelines.DEEPSEEK3),
+    "qwen2": lambda: split(patterns.cl100k(r"\p{N}")),
+    "llama-bpe": lambda: split(patterns.cl100k(r"\p{N}{1,3}")),
+    "dbrx": lambda: split(patterns.cl100k(r"\p{N}{1,3}"), behavior="removed", invert=True),
+    "qwen2-tiktoken": lambda: split(patterns.tiktoken(r"\p{N}")),
+    "dbrx-tiktoken": lambda: split(patterns.tiktoken(r"\p{N}{1,3}")),
+    "seed-coder": lambda: split(patterns.SEED_CODER),
+    "exaone-moe": lambda: split(patterns.EXAONE_MOE),
+    "minicpm5": lambda: split(r"\p{N}{1,3}", patterns.cl100k(r"\p{N}+")),
+    "bloom": lambda: split(patterns.BLOOM),
+    "viking": lambda: split(patterns.BLOOM, r"\p{N}"),
+    "gpt-2-split": lambda: split(patterns.GPT2),
+    "qwen35": lambda: split(patterns.QWEN35),
+    "gpt-4o": lambda: split(patterns.o200k(r"\p{N}{1,3}", patterns.CONTRACTION + "?")),
+    "tekken": lambda: split(patterns.o200k(r"\p{N}", "")),
+    "deepseek-v3": lambda: split(r"\p{N}{1,3}", "[一-龥぀-ゟ゠-ヿ]+", patterns.DEEPSEEK3),
     "deepseek-coder": lambda: pre_tokenizers.Sequence(
         [
             *(
@@ -68,6 +68,24 @@ BYTE_LEVEL: dict[str, Callable[[], Any]] = {
         ]
     ),
 }
+BYTE_LEVEL |= {
+    "deepseek-llm": lambda: pre_tokenizers.Sequence(
+        [
+            *(pre_tokenizers.Split(Regex(one), "isolated") for one in patterns.DEEPSEEK[:-1]),
+            DIGITS,
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    ),
+    "falcon-folder": lambda: pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Punctuation("contiguous"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False),
+            pre_tokenizers.Digits(individual_digits=False),
+            pre_tokenizers.Split(Regex("[0-9][0-9][0-9]"), "isolated"),
+        ]
+    ),
+    "spaced": lambda: pre_tokenizers.ByteLevel(add_prefix_space=True),
+}
 WHOLE_WORDS = ("llama-bpe", "tekken", "minicpm5")
 SPACES = normalizers.Replace(" ", "▁")
 CHARACTERS: dict[str, tuple[Any, Any, bool]] = {  # normalizer, pre-tokenizer, strips a space
@@ -76,6 +94,9 @@ CHARACTERS: dict[str, tuple[Any, Any, bool]] = {  # normalizer, pre-tokenizer, s
     "mistral": (None, pre_tokenizers.Metaspace(prepend_scheme="first", split=False), True),
     "legacy": (None, pre_tokenizers.Metaspace(prepend_scheme="always", split=False), True),
     "bare": (None, pre_tokenizers.Metaspace(prepend_scheme="never", split=False), False),
+    "cut": (None, pre_tokenizers.Metaspace(prepend_scheme="first", split=True), True),
+    "cut always": (None, pre_tokenizers.Metaspace(prepend_scheme="always"), False),
+    "yi": (SPACES, None, True),
 }
 ALL = (*BYTE_LEVEL, *CHARACTERS)
 

@@ -38,14 +38,13 @@ bool read_byte_alphabet(std::string_view written, std::string& bytes) {
   return true;
 }
 
-BytePair::BytePair(const Vocabulary& vocabulary, const Splitter& splitter, const Strings& merges,
-                   int32_t unknown_id, bool whole_word_first)
+BytePair::BytePair(const Vocabulary& vocabulary, const Words& words, const Strings& merges,
+                   int32_t unknown_id)
     : vocabulary_(vocabulary),
-      splitter_(splitter),
+      words_(words),
       pairs_(merges.count),
       whole_(vocabulary.size()),
-      unknown_id_(unknown_id),
-      whole_word_first_(whole_word_first) {
+      unknown_id_(unknown_id) {
   for (int byte = 0; byte < 256; ++byte) {
     const uint8_t value = uint8_t(byte);
     byte_ids_[size_t(byte)] = vocabulary.find(&value, 1);
@@ -74,7 +73,7 @@ void BytePair::encode_word(const uint8_t* word, size_t size, Scratch& scratch,
     merge_word(word, size, scratch);
     return scratch.symbols.size() == 1;
   };
-  if (id >= 0 && (whole_word_first_ || whole_(id, merges_to_itself))) {
+  if (id >= 0 && (words_.whole_first || whole_(id, merges_to_itself))) {
     ids.push_back(id);
     return;
   }
@@ -86,8 +85,15 @@ void BytePair::encode_word(const uint8_t* word, size_t size, Scratch& scratch,
 }
 
 void BytePair::encode(const uint8_t* text, size_t size, bool, std::vector<int32_t>& ids) const {
+  if (!words_.space_first || (size > 0 && text[0] == ' ')) return encode_words(text, size, ids);
+  std::vector<uint8_t> spaced{' '};
+  spaced.insert(spaced.end(), text, text + size);
+  encode_words(spaced.data(), spaced.size(), ids);
+}
+
+void BytePair::encode_words(const uint8_t* text, size_t size, std::vector<int32_t>& ids) const {
   Scratch scratch;
-  split(splitter_.stages, Text(text, size), 0, size,
+  split(words_.splitter.stages, Text(text, size), 0, size,
         [&](size_t begin, size_t end) { encode_word(text + begin, end - begin, scratch, ids); });
 }
 

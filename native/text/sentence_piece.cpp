@@ -55,10 +55,10 @@ int byte_of_piece(std::string_view piece) {
   return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 
-SentencePiece::SentencePiece(const Vocabulary& vocabulary, SpacePrefix prefix, int32_t unknown_id)
+SentencePiece::SentencePiece(const Vocabulary& vocabulary, Spaces spaces, int32_t unknown_id)
     : vocabulary_(vocabulary),
       whole_(vocabulary.size()),
-      prefix_(prefix),
+      spaces_(spaces),
       unknown_id_(unknown_id) {
   byte_ids_.fill(-1);
   for (int32_t id = 0; id < int32_t(vocabulary.size()); ++id) {
@@ -70,24 +70,24 @@ SentencePiece::SentencePiece(const Vocabulary& vocabulary, SpacePrefix prefix, i
   }
 }
 
-SentencePiece::SentencePiece(const Vocabulary& vocabulary, const float* scores, SpacePrefix prefix,
+SentencePiece::SentencePiece(const Vocabulary& vocabulary, const float* scores, Spaces spaces,
                              int32_t unknown_id)
-    : SentencePiece(vocabulary, prefix, unknown_id) {
+    : SentencePiece(vocabulary, spaces, unknown_id) {
   keys_.reserve(vocabulary.size());
   for (size_t id = 0; id < vocabulary.size(); ++id) keys_.push_back(key_of(scores[id]));
 }
 
-SentencePiece::SentencePiece(const Vocabulary& vocabulary, const Strings& merges,
-                             SpacePrefix prefix, int32_t unknown_id)
-    : SentencePiece(vocabulary, prefix, unknown_id) {
+SentencePiece::SentencePiece(const Vocabulary& vocabulary, const Strings& merges, Spaces spaces,
+                             int32_t unknown_id)
+    : SentencePiece(vocabulary, spaces, unknown_id) {
   pairs_.emplace(merges.count);
   num_dead_merges_ = read_merges(merges, vocabulary, read_spaced, *pairs_);
 }
 
 bool SentencePiece::prefixed(std::string_view text, bool first) const {
-  if (prefix_ == SpacePrefix::kNever) return false;
-  if (prefix_ == SpacePrefix::kAlways) return true;
-  if (prefix_ == SpacePrefix::kFirstUnlessSpaced && !first) return false;
+  if (spaces_.prefix == SpacePrefix::kNever) return false;
+  if (spaces_.prefix == SpacePrefix::kAlways) return true;
+  if (spaces_.prefix == SpacePrefix::kFirstUnlessSpaced && !first) return false;
   return !text.starts_with(' ') && !text.starts_with(kBoundary);
 }
 
@@ -103,13 +103,14 @@ void SentencePiece::encode(const uint8_t* text, size_t size, bool first,
 }
 
 // A word begins at a space that follows something else, unless some piece goes on across such a
-// place: merges cannot tell words cut this way from the whole text.
+// place: merges cannot tell words cut this way from the whole text. Or, told so, at every space.
 void SentencePiece::encode_words(const uint8_t* text, size_t size,
                                  std::vector<int32_t>& ids) const {
   Scratch scratch;
   size_t begin = 0;
   for (size_t at = 1; at < size; ++at) {
-    if (text[at] != ' ' || text[at - 1] == ' ' || glues_[text[at - 1]]) continue;
+    if (text[at] != ' ') continue;
+    if (!spaces_.cuts && (text[at - 1] == ' ' || glues_[text[at - 1]])) continue;
     encode_word(text + begin, at - begin, scratch, ids);
     begin = at;
   }

@@ -25,6 +25,11 @@ enum class SpacePrefix : int32_t {
   kFirstUnlessSpaced = 3,  // only where nothing stands before the text
 };
 
+struct Spaces {
+  SpacePrefix prefix;
+  bool cuts = false;  // each space begins a word, one behind another too
+};
+
 // BPE over characters, as SentencePiece does it; what is in no piece falls back to its bytes, or to
 // the unknown token. Which pair merges first is told in one of two ways:
 // * by scores: any two whose joint piece is a token, the highest score first;
@@ -32,11 +37,11 @@ enum class SpacePrefix : int32_t {
 class SentencePiece : public Encoder {
  public:
   // `scores` has one value a token; the vocabulary must outlive it.
-  SentencePiece(const Vocabulary& vocabulary, const float* scores, SpacePrefix prefix,
+  SentencePiece(const Vocabulary& vocabulary, const float* scores, Spaces spaces,
                 int32_t unknown_id);
 
   // `merges` are as the file has them, b"left right" by rank.
-  SentencePiece(const Vocabulary& vocabulary, const Strings& merges, SpacePrefix prefix,
+  SentencePiece(const Vocabulary& vocabulary, const Strings& merges, Spaces spaces,
                 int32_t unknown_id);
 
   size_t num_dead_merges() const { return num_dead_merges_; }
@@ -45,7 +50,7 @@ class SentencePiece : public Encoder {
               std::vector<int32_t>& ids) const override;
 
  private:
-  SentencePiece(const Vocabulary& vocabulary, SpacePrefix prefix, int32_t unknown_id);
+  SentencePiece(const Vocabulary& vocabulary, Spaces spaces, int32_t unknown_id);
 
   bool prefixed(std::string_view text, bool first) const;
   void encode_words(const uint8_t* text, size_t size, std::vector<int32_t>& ids) const;
@@ -62,7 +67,7 @@ class SentencePiece : public Encoder {
   WholeWords whole_;
   std::array<int32_t, 256> byte_ids_;
   std::array<bool, 256> glues_{};  // last bytes before a space inside a piece: no word ends there
-  SpacePrefix prefix_;
+  Spaces spaces_;
   int32_t unknown_id_;
   size_t num_dead_merges_ = 0;
 };

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <string_view>
+#include <vector>
 
 namespace pyrite {
 
@@ -14,6 +15,19 @@ struct Strings {
 
   std::string_view operator[](size_t index) const {
     return {reinterpret_cast<const char*>(data) + starts[index], size_t(lengths[index])};
+  }
+};
+
+// Strings that own their bytes.
+struct StringList {
+  std::vector<uint8_t> bytes;
+  std::vector<int64_t> starts;
+  std::vector<int32_t> lengths;
+
+  void add(std::string_view string) {
+    starts.push_back(int64_t(bytes.size()));
+    lengths.push_back(int32_t(string.size()));
+    bytes.insert(bytes.end(), string.begin(), string.end());
   }
 };
 

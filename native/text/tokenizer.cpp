@@ -2,7 +2,6 @@
 
 #include <algorithm>
 
-#include "text/byte_pair.h"
 #include "text/greedy.h"
 #include "text/unicode.h"
 
@@ -58,8 +57,7 @@ void Tokenizer::add_marker(const TokenizerSource& source, int32_t id) {
 }
 
 std::unique_ptr<Tokenizer> Tokenizer::byte_pair(const TokenizerSource& source,
-                                                const Strings& merges, const Splitter& splitter,
-                                                bool whole_word_first) {
+                                                const Strings& merges, const Words& words) {
   auto made = std::make_unique<Tokenizer>();
   made->vocabulary_.reserve(source.tokens.count, num_bytes(source.tokens));
   std::string bytes;
@@ -75,8 +73,7 @@ std::unique_ptr<Tokenizer> Tokenizer::byte_pair(const TokenizerSource& source,
   }
   made->vocabulary_.index();
   if (source.marks) made->marks_.assign(source.marks, source.marks + source.tokens.count);
-  auto encoder = std::make_unique<BytePair>(made->vocabulary_, splitter, merges, source.unknown_id,
-                                            whole_word_first);
+  auto encoder = std::make_unique<BytePair>(made->vocabulary_, words, merges, source.unknown_id);
   made->num_dead_merges_ = encoder->num_dead_merges();
   made->num_missing_bytes_ = encoder->num_missing_bytes();
   made->encoder_ = std::move(encoder);
@@ -84,11 +81,12 @@ std::unique_ptr<Tokenizer> Tokenizer::byte_pair(const TokenizerSource& source,
 }
 
 // All but the encoder.
-std::unique_ptr<Tokenizer> Tokenizer::pieces(const TokenizerSource& source, SpacePrefix prefix) {
+std::unique_ptr<Tokenizer> Tokenizer::pieces(const TokenizerSource& source, SpacePrefix prefix,
+                                             bool strips) {
   auto made = std::make_unique<Tokenizer>();
   made->vocabulary_.reserve(source.tokens.count, num_bytes(source.tokens));
-  made->strip_first_ = prefix != SpacePrefix::kNever;
-  made->strip_after_markers_ = prefix == SpacePrefix::kAlways;
+  made->strip_first_ = strips;
+  made->strip_after_markers_ = strips && prefix == SpacePrefix::kAlways;
   for (size_t i = 0; i < source.tokens.count; ++i) {
     const std::string_view written = source.tokens[i];
     Kind kind = kind_of(source.types[i]);
@@ -110,18 +108,20 @@ std::unique_ptr<Tokenizer> Tokenizer::pieces(const TokenizerSource& source, Spac
 }
 
 std::unique_ptr<Tokenizer> Tokenizer::sentence_piece(const TokenizerSource& source,
-                                                     const float* scores, SpacePrefix prefix) {
-  auto made = pieces(source, prefix);
+                                                     const float* scores, Spaces spaces,
+                                                     bool strips) {
+  auto made = pieces(source, spaces.prefix, strips);
   made->encoder_ =
-      std::make_unique<SentencePiece>(made->vocabulary_, scores, prefix, source.unknown_id);
+      std::make_unique<SentencePiece>(made->vocabulary_, scores, spaces, source.unknown_id);
   return made;
 }
 
 std::unique_ptr<Tokenizer> Tokenizer::sentence_piece(const TokenizerSource& source,
-                                                     const Strings& merges, SpacePrefix prefix) {
-  auto made = pieces(source, prefix);
+                                                     const Strings& merges, Spaces spaces,
+                                                     bool strips) {
+  auto made = pieces(source, spaces.prefix, strips);
   auto encoder =
-      std::make_unique<SentencePiece>(made->vocabulary_, merges, prefix, source.unknown_id);
+      std::make_unique<SentencePiece>(made->vocabulary_, merges, spaces, source.unknown_id);
   made->num_dead_merges_ = encoder->num_dead_merges();
   made->encoder_ = std::move(encoder);
   return made;

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "text/byte_pair.h"
 #include "text/encoder.h"
 #include "text/markers.h"
 #include "text/sentence_piece.h"
@@ -51,11 +52,13 @@ struct Marked {
 class Tokenizer {
  public:
   static std::unique_ptr<Tokenizer> byte_pair(const TokenizerSource& source, const Strings& merges,
-                                              const Splitter& splitter, bool whole_word_first);
+                                              const Words& words);
+  // `strips`: decoding takes the space away that `encode` put before a text, or a marker's text.
   static std::unique_ptr<Tokenizer> sentence_piece(const TokenizerSource& source,
-                                                   const float* scores, SpacePrefix prefix);
+                                                   const float* scores, Spaces spaces, bool strips);
   static std::unique_ptr<Tokenizer> sentence_piece(const TokenizerSource& source,
-                                                   const Strings& merges, SpacePrefix prefix);
+                                                   const Strings& merges, Spaces spaces,
+                                                   bool strips);
   // Control and unused tokens are no pieces.
   static std::unique_ptr<Tokenizer> greedy(const TokenizerSource& source);
 
@@ -70,8 +73,8 @@ class Tokenizer {
   void encode_between(const uint8_t* text, size_t size, bool first,
                       std::vector<int32_t>& ids) const;
 
-  // The bytes of the ids, joined. `skip_special`: control and unknown tokens give none. A space that
-  // `encode` put before the text, or after a marker that is shown, is taken away.
+  // The bytes of the ids, joined. `skip_special`: control and unknown tokens give none. Where it strips,
+  // a space that `encode` put before the text, or after a marker that is shown, is taken away.
   std::string decode(const int32_t* ids, size_t count, bool skip_special) const;
 
   std::string_view bytes(int32_t id) const { return vocabulary_.bytes(id); }
@@ -84,7 +87,8 @@ class Tokenizer {
  private:
   using Spans = std::span<const Span>;
 
-  static std::unique_ptr<Tokenizer> pieces(const TokenizerSource& source, SpacePrefix prefix);
+  static std::unique_ptr<Tokenizer> pieces(const TokenizerSource& source, SpacePrefix prefix,
+                                           bool strips);
   void add_marker(const TokenizerSource& source, int32_t id);
 
   // Calls gap(begin, end) and mark(Marked) for all of the text from `begin` on, in order. `spans`

@@ -64,13 +64,25 @@ void Vocabulary::index() {
   }
 }
 
+StringList Vocabulary::all() const {
+  StringList list{bytes_, {starts_.begin(), starts_.end() - 1}, {}};
+  list.lengths.reserve(size());
+  for (size_t id = 0; id < size(); ++id) {
+    list.lengths.push_back(int32_t(starts_[id + 1] - starts_[id]));
+  }
+  return list;
+}
+
 void Vocabulary::insert(int32_t id, uint64_t hash) {
   const std::string_view own = bytes(id);
   const auto* data = reinterpret_cast<const uint8_t*>(own.data());
   const uint32_t tag = uint32_t(hash >> 32);
   size_t slot = hash & mask_;
   while (slots_[slot].id >= 0) {
-    if (slots_[slot].tag == tag && equals(slots_[slot].id, data, own.size())) break;
+    if (slots_[slot].tag == tag && equals(slots_[slot].id, data, own.size())) {
+      repeated_ = id;
+      break;
+    }
     slot = (slot + 1) & mask_;
   }
   slots_[slot] = Slot{tag, id};

@@ -5,6 +5,8 @@
 #include <string_view>
 #include <vector>
 
+#include "text/strings.h"
+
 namespace pyrite {
 
 // GGUF's tokenizer.ggml.token_type.
@@ -37,11 +39,15 @@ class Vocabulary {
   Kind kind(int32_t id) const { return kinds_[size_t(id)]; }
   bool findable(int32_t id) const { return findable_[size_t(id)]; }
   size_t longest() const { return longest_; }
+  int32_t repeated() const { return repeated_; }  // a findable token with an earlier one's bytes, or -1
 
   std::string_view bytes(int32_t id) const {
     const char* first = reinterpret_cast<const char*>(bytes_.data()) + starts_[size_t(id)];
     return {first, starts_[size_t(id) + 1] - starts_[size_t(id)]};
   }
+
+  // The bytes of all tokens, by id.
+  StringList all() const;
 
   void prefetch(uint64_t hash) const { __builtin_prefetch(&slots_[hash & mask_]); }
 
@@ -80,6 +86,7 @@ class Vocabulary {
   std::vector<Slot> slots_;
   size_t mask_ = 0;
   size_t longest_ = 0;  // bytes of the longest findable token
+  int32_t repeated_ = -1;
 };
 
 }  // namespace pyrite

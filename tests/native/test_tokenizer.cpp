@@ -50,7 +50,9 @@ std::string alphabet(int byte) {
 }
 
 // `marked`: markers are told by marks, with all that these can say, and not by types.
-std::unique_ptr<Tokenizer> byte_level(const char* splitter, bool marked = false) {
+// `spaced`: a space is put before a text.
+std::unique_ptr<Tokenizer> byte_level(const char* splitter, bool marked = false,
+                                      bool spaced = false) {
   Pieces tokens;
   Pieces merges;
   for (int byte = 0; byte < 256; ++byte) tokens.add(alphabet(byte));
@@ -70,11 +72,11 @@ std::unique_ptr<Tokenizer> byte_level(const char* splitter, bool marked = false)
   const uint8_t* own_marks = marked ? marks.data() : nullptr;
   const pyrite::Splitter& found = *pyrite::find_splitter(splitter);
   return Tokenizer::byte_pair({tokens.strings(), tokens.types.data(), -1, own_marks},
-                              merges.strings(), found, found.whole_word_first);
+                              merges.strings(), {found, found.whole_word_first, spaced});
 }
 
 // `merged`: by merges, and not by scores.
-std::unique_ptr<Tokenizer> sentence_piece(pyrite::SpacePrefix prefix, bool merged) {
+std::unique_ptr<Tokenizer> sentence_piece(pyrite::SpacePrefix prefix, bool merged, bool cuts = false) {
   Pieces tokens;
   tokens.add("<unk>", 2);
   for (int byte = 0; byte < 256; ++byte) {
@@ -92,12 +94,13 @@ std::unique_ptr<Tokenizer> sentence_piece(pyrite::SpacePrefix prefix, bool merge
   tokens.add("", 1, 2);
   tokens.add("\xE2\x96", 1, 1);
   const pyrite::TokenizerSource source = {tokens.strings(), tokens.types.data(), 0};
-  if (!merged) return Tokenizer::sentence_piece(source, tokens.scores.data(), prefix);
+  const bool strips = prefix != pyrite::SpacePrefix::kNever;
+  if (!merged) return Tokenizer::sentence_piece(source, tokens.scores.data(), {prefix}, strips);
   Pieces merges;
   for (const char* merge : {"a b", "\xE2\x96\x81 a", "b \xE2\x96\x81" "a", "a", ""}) {
     merges.add(merge);
   }
-  return Tokenizer::sentence_piece(source, merges.strings(), prefix);
+  return Tokenizer::sentence_piece(source, merges.strings(), {prefix, cuts}, strips);
 }
 
 std::unique_ptr<Tokenizer> greedy() {
@@ -150,6 +153,15 @@ void check_round_trips(const Tokenizer& tokenizer, bool lossless, int rounds) {
   CHECK(tokenizer.decode(ids.data(), ids.size(), true) == one_letter);
 }
 
+void check_space_first() {
+  const std::unique_ptr<Tokenizer> tokenizer = byte_level("gpt-2", false, true);
+  for (const std::string text : {"", "a", " a", "\xFF", "ab ab"}) {
+    const std::vector<int32_t> ids = encode(*tokenizer, text, false);
+    const bool spaced = text.empty() || text[0] == ' ';
+    CHECK(tokenizer->decode(ids.data(), ids.size(), false) == (spaced ? text : " " + text));
+  }
+}
+
 void check_threads(const Tokenizer& tokenizer) {
   std::mt19937 random(11);
   const std::string text = random_text(random, 4000);
@@ -164,11 +176,13 @@ void check_threads(const Tokenizer& tokenizer) {
 
 int main() {
   for (const char* splitter : {"gpt-2", "smollm", "qwen2", "llama-bpe", "qwen35", "gpt-4o", "tekken",
-                               "deepseek-v3", "deepseek-coder", "falcon", "default"}) {
+                               "deepseek-v3", "deepseek-coder", "deepseek-llm", "falcon",
+                               "falcon-folder", "default"}) {
     check_round_trips(*byte_level(splitter), true, 300);
     check_threads(*byte_level(splitter));
   }
   check_round_trips(*byte_level("gpt-2", true), false, 1000);
+  check_space_first();
   check_round_trips(*greedy(), true, 1000);
   check_threads(*greedy());
   using pyrite::SpacePrefix;
@@ -178,6 +192,7 @@ int main() {
       check_round_trips(*sentence_piece(prefix, merged), false, 1000);
       check_threads(*sentence_piece(prefix, merged));
     }
+    check_round_trips(*sentence_piece(prefix, true, true), false, 300);
   }
   return 0;
 }

@@ -20,7 +20,8 @@ from pyrite.formats.vocabulary import read_templates, read_tokenizer
 from pyrite.text.tokenizer import Tokenizer
 from vocabularies import corpus, table
 
-WITH_MARKERS = ("bloom", "viking")  # "<s>" is a word of theirs, which merges make
+# "<s>" is a word that merges make; bytes of a character are cut apart; a space comes first.
+UNTOLD = ("bloom", "viking", "falcon-folder", "spaced")
 
 
 def data_of(tmp_path, name, tokens=(), **fields) -> TokenizerData:
@@ -34,7 +35,7 @@ def written_and_read(tmp_path, source, **options):
     return read_gguf(path).metadata
 
 
-@pytest.mark.parametrize("name", [one for one in library.BYTE_LEVEL if one not in WITH_MARKERS])
+@pytest.mark.parametrize("name", [one for one in library.BYTE_LEVEL if one not in UNTOLD])
 def test_byte_level_is_told_whole(tmp_path, name):
     data = data_of(tmp_path, name, [added("<t>")], bos_id=701, eos_ids=(702, 703), add_bos=True)
     assert untold(data) == ()
@@ -105,6 +106,16 @@ def test_what_is_lost_is_said(tmp_path):
     assert "4 tokens" in lost(replace(data, eos_ids=(1, 2, 3, 4)))
     assert "first unless" in lost(data_of(tmp_path, "mistral"))
     assert "order" in lost(data_of(tmp_path, "llama"))  # trained otherwise
+    assert "Falcon" in lost(data_of(tmp_path, "falcon-folder"))
+    assert "unless spaced" in lost(data_of(tmp_path, "spaced"))
+    assert "each space begins a word" in lost(data_of(tmp_path, "cut"))
+    assert "does not take a space away" in lost(data_of(tmp_path, "cut always"))
+    assert "takes a space away" in lost(data_of(tmp_path, "yi"))
+
+
+def test_falcons_pieces_are_named_as_llama_cpp_names_them(tmp_path):
+    metadata = tokenizer_metadata(data_of(tmp_path, "falcon-folder"))
+    assert metadata["tokenizer.ggml.pre"] == "falcon"
 
 
 def test_ids_without_a_token_are_named_and_the_rows_filled(tmp_path):

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 
+import numpy as np
 import pytest
 from tokenizers import Regex, decoders, models, pre_tokenizers
 from tokenizers import Tokenizer as LibraryTokenizer
 
 from pyrite._native import text as native
 from pyrite.formats.gguf import read_gguf
+from pyrite.formats.tokenizer_json import read_tokenizer_json
 from pyrite.formats.vocabulary import read_tokenizer
 from pyrite.text.tokenizer import Tokenizer
 from vocabularies import corpus
@@ -154,6 +156,29 @@ def compare_with_library(data) -> None:
 
 def test_equals_the_library_on_smollm2(smollm2_path):
     compare_with_library(tokenizer_data(smollm2_path))
+
+
+def test_a_folder_of_the_same_model_gives_the_same_ids(public, smollm2_path, tmp_path):
+    """SmolLM2's tokenizer.json, as published but for what its GGUF file does not tell."""
+    data = tokenizer_data(smollm2_path)
+    built = library_tokenizer(data)
+    document = json.loads(built.to_str())
+    names = [data.tokens[index].decode() for index in np.flatnonzero(data.types == 3).tolist()]
+    flags = {"single_word": False, "lstrip": False, "rstrip": False, "normalized": False}
+    document["added_tokens"] = [
+        {"id": built.token_to_id(name), "content": name, "special": True, **flags} for name in names
+    ]
+    (tmp_path / "tokenizer.json").write_text(json.dumps(document))
+    file = read_tokenizer_json(tmp_path / "tokenizer.json")
+    assert (file.data.model, file.data.pre) == ("bpe", "smollm")
+    one, other = Tokenizer.from_data(data), Tokenizer.from_data(file.data)
+    theirs = LibraryTokenizer.from_str(json.dumps(document))
+    for text in (*(line["text"] for line in public["lines"]), *corpus(200, seed=13)):
+        for special in (False, True):
+            ids = one.encode(text, special=special).tolist()
+            assert other.encode(text, special=special).tolist() == ids, repr(text)
+        assert theirs.encode(text, add_special_tokens=False).ids == ids, repr(text)
+        assert one.decode_bytes(ids) == other.decode_bytes(ids)
 
 
 def test_equals_the_library_on_tiny_qwen2(golden):

@@ -19,6 +19,7 @@ LINES = [
     *corpus(500, seed=7),
     *("Hello", " Hello", "  two  spaces", "\nHello", "", " ", "\ufeffx", "\x00", "\t\tif x:\r\n"),
     *("<s>Hello", "<s> Hello</s>x", "a<|im_end|> b", "▁▁a ▁", "e\u0301é\u0301", "1234567 ١٢٣ ½"),
+    "room 501, 4096+512, 1234567, 3.14, ١٢٣",
     "x" * 300 + " " * 300 + "é" * 200 + "漢" * 100 + "👩‍👩‍👧‍👦" * 20,
 ]
 
@@ -77,13 +78,25 @@ COMPOSED = ["e\u0301", "é", "<s>\u0338x", "a<|im_end|>\u0338", "\u1100\u1161\u1
 COMPOSED += ["q\u0307\u0323<s>q\u0323\u0307", "\u0344", "\U0001d15e", "a\u0301" * 300]
 
 
+@pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
 @pytest.mark.parametrize("name", ["qwen2", "smollm"])
-def test_text_is_normalized_between_markers(tmp_path, name):
-    made = library.make(name, [added("é", normalized=True), added("<x>")])
-    made.normalizer = normalizers.NFC()
+def test_text_is_normalized_between_markers(tmp_path, name, form):
+    made = library.make(name, [added("e", normalized=True), added("<x>")])
+    made.normalizer = getattr(normalizers, form)()
     path = library.save(made, tmp_path)
-    assert read_tokenizer_json(path).data.normalization == "NFC"
+    assert read_tokenizer_json(path).data.normalization == form
     compare(made, path, [*LINES, *COMPOSED])
+
+
+def test_a_token_that_is_normalized_too_is_left_to_the_library(tmp_path):
+    """It is looked for as what it becomes."""
+    made = library.make("qwen2", [added("e\u0301", normalized=True)])
+    made.normalizer = normalizers.NFC()
+    data = read_tokenizer_json(library.save(made, tmp_path)).data
+    assert "normalized text" in data.unknown
+    tokenizer = Tokenizer.from_data(data)
+    for line in ("caf\u00e9", "cafe\u0301", "e\u0301"):
+        assert tokenizer.encode(line).tolist() == made.encode(line, add_special_tokens=False).ids
 
 
 def test_every_character_is_normalized_as_the_library_does():
@@ -117,6 +130,28 @@ def test_pairs_and_lines_of_merges_are_the_same(tmp_path):
 
     path = library.save(made, tmp_path, joined)
     compare(made, path, LINES[:50])
+
+
+def test_names_in_any_order(tmp_path):
+    made = library.make("gpt-2", [added("<t>")])
+
+    def turned(document):
+        vocab = document["model"]["vocab"]
+        document["model"]["vocab"] = dict(reversed(vocab.items()))
+
+    compare(made, library.save(made, tmp_path, turned), LINES[:50])
+
+
+def test_two_ids_that_are_exchanged_make_another_tokenizer(tmp_path):
+    def exchanged(document):
+        vocab = document["model"]["vocab"]
+        vocab["a"], vocab["b"] = vocab["b"], vocab["a"]
+
+    made = library.make("gpt-2")
+    one = ours(library.save(made, tmp_path))
+    other = ours(library.save(made, tmp_path, exchanged))
+    assert one.encode("a").tolist() == other.encode("b").tolist()
+    assert one.fingerprint != other.fingerprint
 
 
 # What a post-processor adds.
@@ -153,10 +188,13 @@ def set_part(name, value):
 UNKNOWN = {
     "dropout": set_model(dropout=0.1),
     "suffix": set_model(end_of_word_suffix="</w>"),
-    "NFKC": set_part("normalizer", {"type": "NFKC"}),
+    "Lowercase": set_part("normalizer", {"type": "Lowercase"}),
     "Whitespace": set_part("pre_tokenizer", {"type": "Whitespace"}),
     "WordPiece": set_part("decoder", {"type": "WordPiece", "prefix": "##", "cleanup": True}),
-    "puts a space": set_part("pre_tokenizer", {"type": "ByteLevel", "add_prefix_space": True}),
+    "puts a space": set_part(
+        "pre_tokenizer",
+        {"type": "Sequence", "pretokenizers": [{"type": "Digits"}, {"type": "ByteLevel"}]},
+    ),
     "FromTheFuture": set_part("post_processor", {"type": "FromTheFuture"}),
     "single_word": lambda document: document["added_tokens"][0].update(single_word=True),
     "WordLevel": set_part("model", {"type": "WordLevel", "vocab": {"a": 0}, "unk_token": "a"}),
@@ -190,6 +228,10 @@ LIES = {
     "vocab": ("vocab", lambda d: d["model"].update(vocab=[1])),
     "model": ("model", lambda d: d.pop("model")),
     "prefix": ("lacks '##'", lambda d: d["model"].update(continuing_subword_prefix="##")),
+    "one part": ("merges: byte", lambda d: d["model"].update(merges=[["a", "b"], ["a"]])),
+    "three parts": ("merges: byte", lambda d: d["model"].update(merges=[["a", "b", "c"]])),
+    "no text": ("merges: byte", lambda d: d["model"].update(merges=["a b", 1])),
+    "number": ("vocab: byte", lambda d: d["model"]["vocab"].update({"x" * 9: 1.5})),
     "list": ("pre_tokenizer", lambda d: d.update(pre_tokenizer=[])),
 }
 
@@ -231,10 +273,26 @@ def test_no_json_at_all(tmp_path, content):
         read_tokenizer_json(path)
 
 
-def test_too_large_and_too_many_strings(tmp_path, monkeypatch):
+@pytest.mark.parametrize("place", ["model", "added_tokens"])
+def test_half_of_a_surrogate_pair(tmp_path, place):
     path = library.save(library.make("gpt-2"), tmp_path)
-    monkeypatch.setattr("pyrite.formats.tokenizer_json.MAX_STRINGS", 100)
-    with pytest.raises(FormatError, match="more than 100 strings"):
+    name = {"model": '"vocab": {', "added_tokens": '"content": "'}[place]
+    half = {"model": '"\\ud800": 999, ', "added_tokens": "\\ud800"}[place]
+    path.write_text(path.read_text().replace(name, name + half, 1))
+    with pytest.raises(FormatError, match=r"tokenizer\.json"):
+        read_tokenizer_json(path)
+
+
+def test_too_large_and_too_long(tmp_path, monkeypatch):
+    path = library.save(library.make("gpt-2"), tmp_path)
+    for most, name in ((100, "vocab"), (703, "")):
+        monkeypatch.setattr("pyrite.formats.tokenizer_json.MAX_ENTRIES", most)
+        if name:
+            with pytest.raises(FormatError, match=f"{name}: more than {most} entries"):
+                read_tokenizer_json(path)
+    read_tokenizer_json(path)
+    monkeypatch.setattr("pyrite.formats.tokenizer_json.MAX_ADDED_BYTES", 100)
+    with pytest.raises(FormatError, match="added_tokens have more than 100 bytes"):
         read_tokenizer_json(path)
     monkeypatch.setattr("pyrite.formats.tokenizer_json.MAX_BYTES", 1000)
     with pytest.raises(FormatError, match="larger than 1000 bytes"):

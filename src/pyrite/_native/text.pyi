@@ -1,6 +1,12 @@
 import numpy as np
 from numpy.typing import NDArray
 
+# Bytes, and where each string starts in them and how long it is.
+Table = tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int32]]
+# Of each token its type and its marks, or no marks where markers are told by their types; and the
+# unknown token's id, or -1.
+Kinds = tuple[NDArray[np.int32], NDArray[np.uint8], int]
+
 def scan_strings(
     data: NDArray[np.uint8],
     offset: int,
@@ -8,54 +14,41 @@ def scan_strings(
     lengths: NDArray[np.int32],
 ) -> int: ...
 
+class TokenNames:
+    """The names of a vocabulary, in the order of their list, and the number that each has."""
+
+    @staticmethod
+    def numbered(names: Table) -> TokenNames: ...
+    def find(self, name: bytes) -> int: ...
+    def table(self) -> Table: ...
+    def numbers(self) -> NDArray[np.int64]: ...
+    def __len__(self) -> int: ...
+
+def read_tokenizer_json(
+    text: NDArray[np.uint8], most: int
+) -> tuple[bytes, TokenNames | None, Table | None]: ...
+def made_names(merges: Table, names: Table) -> NDArray[np.uint8]: ...
+
 class Tokenizer:
     @staticmethod
     def byte_pair(
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        lengths: NDArray[np.int32],
-        types: NDArray[np.int32],
-        unknown_id: int,
-        marks: NDArray[np.uint8],
-        merge_data: NDArray[np.uint8],
-        merge_starts: NDArray[np.int64],
-        merge_lengths: NDArray[np.int32],
+        tokens: Table,
+        kinds: Kinds,
+        merges: Table,
         splitter: str,
-        whole_word_first: bool | None,
+        whole_first: bool | None,
+        space_first: bool,
     ) -> Tokenizer: ...
     @staticmethod
     def scored_pieces(
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        lengths: NDArray[np.int32],
-        types: NDArray[np.int32],
-        unknown_id: int,
-        marks: NDArray[np.uint8],
-        scores: NDArray[np.float32],
-        prefix: int,
+        tokens: Table, kinds: Kinds, scores: NDArray[np.float32], prefix: int, strips: bool
     ) -> Tokenizer: ...
     @staticmethod
     def merged_pieces(
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        lengths: NDArray[np.int32],
-        types: NDArray[np.int32],
-        unknown_id: int,
-        marks: NDArray[np.uint8],
-        merge_data: NDArray[np.uint8],
-        merge_starts: NDArray[np.int64],
-        merge_lengths: NDArray[np.int32],
-        prefix: int,
+        tokens: Table, kinds: Kinds, merges: Table, prefix: int, strips: bool, cuts: bool
     ) -> Tokenizer: ...
     @staticmethod
-    def greedy(
-        data: NDArray[np.uint8],
-        starts: NDArray[np.int64],
-        lengths: NDArray[np.int32],
-        types: NDArray[np.int32],
-        unknown_id: int,
-        marks: NDArray[np.uint8],
-    ) -> Tokenizer: ...
+    def greedy(tokens: Table, kinds: Kinds) -> Tokenizer: ...
     def encode(self, text: bytes, special: bool) -> NDArray[np.int32]: ...
     def encode_within(self, text: bytes, edges: NDArray[np.int64]) -> NDArray[np.int32]: ...
     def find_markers(self, text: bytes, edges: NDArray[np.int64]) -> NDArray[np.int64]: ...

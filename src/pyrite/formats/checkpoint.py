@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import field
 from enum import IntFlag
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,13 @@ from pyrite.errors import FormatError, ModelNotFoundError
 from pyrite.quant.formats import bytes_per_row
 from pyrite.records import dataclass
 
+if TYPE_CHECKING:
+    from pyrite.formats.added_tokens import AddedToken
+
 # Where a folder's metadata say how vectors are pooled; config.json has no such key.
 POOLING = "sentence pooling"
 
+Normalization = Literal["NFC", "NFD", "NFKC", "NFKD"]
 Maker = Callable[[int, int], NDArray[np.uint8]]  # first row and number of rows -> their bytes
 
 
@@ -124,11 +128,14 @@ class TokenizerData:
     marks: NDArray[np.uint8] | None = None  # (count,) bits of Mark; None: by the types
     whole_words: bool | None = None  # a word that is a token is taken as it is; None: by `pre`
     space_prefix: Literal["always", "unless spaced", "first unless spaced"] = "always"
+    strips_space: bool | None = None  # decoding takes such a space away; None: where one is put
+    cuts_at_spaces: bool = False  # of "spm" by merges: each space begins a word
     begin_ids: tuple[int, ...] = ()  # what texts begin with, where it is not the bos token alone
     end_ids: tuple[int, ...] = ()  # what whole texts end with, where it is not the eos token alone
-    normalization: Literal["NFC"] | None = None  # of what stands between markers
+    normalization: Normalization | None = None  # of what stands between markers
     source: Path | None = None  # of "library": the tokenizer.json
     unknown: str = ""  # of "library": what of it is not known here, in words
+    added: tuple[AddedToken, ...] = ()  # of "library": tokens that it has to be told of
 
 
 class Mark(IntFlag):

@@ -17,19 +17,17 @@ from typing import Any
 import msgspec
 
 from pyrite.errors import FormatError
+from pyrite.formats.added_tokens import Stated, stated_tokens
 from pyrite.formats.checkpoint import TokenizerData
 from pyrite.formats.folder import inside
 from pyrite.formats.json_file import content_of, decoded
-from pyrite.formats.tokenizer_json import NAME, TokenizerFile, read_tokenizer_json
+from pyrite.formats.token_table import NAME
+from pyrite.formats.tokenizer_json import TokenizerFile, read_tokenizer_json
 from pyrite.records import dataclass
 
 MAX_TEMPLATES = 64
+NAMES = tuple(f"{name}_token" for name in ("bos", "eos", "unk", "pad", "sep", "cls", "mask"))
 logger = logging.getLogger("pyrite")
-
-
-class Token(msgspec.Struct):
-    content: str
-    special: bool = False
 
 
 class NamedTemplate(msgspec.Struct):
@@ -40,14 +38,23 @@ class NamedTemplate(msgspec.Struct):
 class SpecialTokens(msgspec.Struct):
     """Of special_tokens_map.json, and of tokenizer_config.json, which has more."""
 
-    bos_token: str | Token | None = None
-    eos_token: str | Token | None = None
-    unk_token: str | Token | None = None
-    pad_token: str | Token | None = None
+    bos_token: str | Stated | None = None
+    eos_token: str | Stated | None = None
+    unk_token: str | Stated | None = None
+    pad_token: str | Stated | None = None
+    sep_token: str | Stated | None = None
+    cls_token: str | Stated | None = None
+    mask_token: str | Stated | None = None
+    additional_special_tokens: list[Any] | None = None  # names, or objects
     add_bos_token: bool | None = None
     add_eos_token: bool | None = None
     chat_template: str | list[NamedTemplate] | None = None
-    added_tokens_decoder: dict[int, Token] = {}  # by id; tokenizer.json has them too
+    added_tokens_decoder: dict[int, Stated] = {}  # by id; tokenizer.json has them too
+
+    def named(self) -> list[str | Stated | None]:
+        """The tokens that have a part of their own."""
+        more = [one for one in self.additional_special_tokens or [] if isinstance(one, str)]
+        return [*(getattr(self, name) for name in NAMES), *more]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +77,7 @@ def read_text(folder: Path, config: Mapping[str, Any]) -> FolderText:
 def _tokenizer_file(folder: Path, tokens: SpecialTokens) -> TokenizerFile | None:
     path = inside(folder, NAME)
     if path.is_file():
-        return read_tokenizer_json(path)
+        return read_tokenizer_json(path, stated_tokens(tokens.added_tokens_decoder, tokens.named()))
     path = inside(folder, "tokenizer.model")
     if path.is_file():
         from pyrite.formats.sentencepiece_model import read_sentencepiece
@@ -99,7 +106,7 @@ def special_tokens(folder: Path) -> SpecialTokens:
     """What either file states; tokenizer_config.json's word counts where both do."""
     first = _optional(folder, "tokenizer_config.json") or SpecialTokens()
     second = _optional(folder, "special_tokens_map.json") or SpecialTokens()
-    for name in ("bos_token", "eos_token", "unk_token", "pad_token"):
+    for name in NAMES:
         if getattr(first, name) is None:
             setattr(first, name, getattr(second, name))
     return first
@@ -194,11 +201,11 @@ def _listed(template: str | list[NamedTemplate] | None) -> dict[str, str]:
 
 
 def _named(
-    file: TokenizerFile, token: str | Token | None, default: int | None = None
+    file: TokenizerFile, token: str | Stated | None, default: int | None = None
 ) -> int | None:
     if token is None:
         return default
-    return file.ids.get(token if isinstance(token, str) else token.content)
+    return file.find(token if isinstance(token, str) else token.content)
 
 
 def _optional(folder: Path, name: str) -> SpecialTokens | None:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from pyrite.errors import UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint, Mark, StringTable, TokenizerData
-from pyrite.formats.tokenizer_json import string_table
+from pyrite.formats.token_table import string_table
 from pyrite.formats.vocabulary import PREFIX, STOP_KEYS, TEMPLATE
 
 UNUSED = 5  # tokenizer.ggml.token_type
@@ -63,7 +63,7 @@ def _tokenizer(data: TokenizerData, size: int) -> dict[str, Any]:
         )
     found: dict[str, Any] = {
         "model": MODELS[data.model],
-        "pre": (data.pre if data.model == "bpe" else None) or "default",
+        "pre": _pre(data) or "default",
         "tokens": _tokens(data, size),
         "token_type": _types(data, size),
     }
@@ -78,6 +78,12 @@ def _tokenizer(data: TokenizerData, size: int) -> dict[str, Any]:
     found["add_eos_token"] = data.add_eos
     found["add_space_prefix"] = data.add_space_prefix
     return {PREFIX + name: value for name, value in found.items()}
+
+
+def _pre(data: TokenizerData) -> str | None:
+    if data.model != "bpe":
+        return None
+    return "falcon" if data.pre == "falcon-folder" else data.pre
 
 
 def _tokens(data: TokenizerData, size: int) -> StringTable:
@@ -129,6 +135,13 @@ def untold(data: TokenizerData) -> tuple[str, ...]:
         found.append(f"text is normalized to {data.normalization}")
     if data.add_space_prefix and data.space_prefix != "always":
         found.append(f"a space is put before a text {data.space_prefix}")
+    if data.cuts_at_spaces:
+        found.append("each space begins a word, and merges never join two")
+    if data.strips_space not in (None, data.add_space_prefix):
+        kept = "does not take" if data.add_space_prefix else "takes"
+        found.append(f"decoding {kept} a space away that begins a text")
+    if data.pre == "falcon-folder":
+        found.append("words are cut between the bytes of some characters, as Falcon's are")
     if data.begin_ids:
         found.append(f"texts begin with the ids {data.begin_ids}")
     if data.end_ids:

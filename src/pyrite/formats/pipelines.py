@@ -11,85 +11,19 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Literal
 
+from pyrite.formats.checkpoint import Normalization
+from pyrite.formats.patterns import GPT2, NUMBER, SPELLINGS, SPLITTERS, WHOLE_WORDS
 from pyrite.records import dataclass
 
 Part = Mapping[str, Any] | None
 SpacePrefix = Literal["always", "unless spaced", "first unless spaced"]
+FORMS: tuple[Normalization, ...] = ("NFC", "NFD", "NFKC", "NFKD")
 
-CONTRACTION = "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
-LEAD = r"[^\r\n\p{L}\p{N}]?"
-UPPER = r"[\p{Lu}\p{Lt}\p{Lm}\p{Lo}\p{M}]"
-LOWER = r"[\p{Ll}\p{Lm}\p{Lo}\p{M}]"
-LINES = r"\s*[\r\n]+|\s+(?!\S)|\s+"
 BOUNDARY = "\u2581"
 
 
 class UnknownPartError(Exception):
     """Its text completes "the tokenizer has ..."."""
-
-
-def cl100k(numbers: str) -> str:
-    return rf"{CONTRACTION}|{LEAD}\p{{L}}+|{numbers}| ?[^\s\p{{L}}\p{{N}}]+[\r\n]*|{LINES}"
-
-
-def o200k(numbers: str, suffix: str) -> str:
-    words = f"{LEAD}{UPPER}*{LOWER}+{suffix}|{LEAD}{UPPER}+{LOWER}*{suffix}"
-    return rf"{words}|{numbers}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]*|{LINES}"
-
-
-GPT2 = r"'s|'t|'re|'ve|'m|'ll|'d| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"
-QWEN35 = (
-    rf"{CONTRACTION}|{LEAD}[\p{{L}}\p{{M}}]+|\p{{N}}"
-    rf"| ?[^\s\p{{L}}\p{{M}}\p{{N}}]+[\r\n]*|{LINES}"
-)
-DEEPSEEK3 = (
-    r"""[!"#$%&'()*+,\-./:;<=>?@\[\\\]^_`{|}~][A-Za-z]+|[^\r\n\p{L}\p{P}\p{S}]?[\p{L}\p{M}]+"""
-    rf"| ?[\p{{P}}\p{{S}}]+[\r\n]*|{LINES}"
-)
-SEED_CODER = rf"{CONTRACTION}|{LEAD}\p{{L}}+|\p{{N}}{{1}}| ?[^\s\p{{L}}\p{{N}}\r\n]+|{LINES}"
-SUPERWORD = r"(?:\p{L}\p{M}*(?: \p{L}\p{M}*)*)+"
-EXAONE_MOE = (
-    rf"{CONTRACTION}|{LEAD}{SUPERWORD}|\p{{N}}| ?[^\s\p{{L}}\p{{N}}]+[\r\n/]?|\s*[\r\n]"
-    r"|\s+(?!\S)|\s+"
-)
-BLOOM = r" ?[^(\s|[.,!?…。，、।۔،])]+"
-NUMBER, NUMBERS = r"\p{N}", r"\p{N}{1,3}"
-
-
-def tiktoken(numbers: str) -> str:
-    """cl100k as OpenAI's own file spells it."""
-    return (
-        rf"'(?i:[sdmt]|ll|ve|re)|[^\r\n\p{{L}}\p{{N}}]?+\p{{L}}+|{numbers}"
-        r"| ?[^\s\p{L}\p{N}]++[\r\n]*|\s*[\r\n]|\s+(?!\S)|\s+"
-    )
-
-
-# Other spellings of the same: nothing is given back where something possessive has matched.
-SPELLINGS = {
-    tiktoken(NUMBER): cl100k(NUMBER),
-    tiktoken(NUMBERS): cl100k(NUMBERS),
-    r"'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+": GPT2,
-    r"\p{N}{1}": NUMBER,
-}
-
-# The patterns of a pre-tokenizer, in order -> its name in GGUF files (native/text/split.cpp).
-SPLITTERS: dict[tuple[str, ...], str] = {
-    (GPT2,): "gpt-2",
-    (NUMBER, GPT2): "smollm",
-    (cl100k(NUMBER),): "qwen2",
-    (cl100k(NUMBERS),): "dbrx",
-    (QWEN35,): "qwen35",
-    (o200k(NUMBERS, CONTRACTION + "?"),): "gpt-4o",
-    (o200k(NUMBER, ""),): "tekken",
-    (NUMBERS, "[一-龥぀-ゟ゠-ヿ]+", DEEPSEEK3): "deepseek-v3",
-    (r"[\r\n]", r"\s?\p{L}+", r"\s?\p{P}+", "[一-龥ࠀ-一가-퟿]+", NUMBER): "deepseek-coder",
-    (SEED_CODER,): "seed-coder",
-    (EXAONE_MOE,): "exaone-moe",
-    (NUMBERS, cl100k(r"\p{N}+")): "minicpm5",
-    (BLOOM,): "bloom",
-    (BLOOM, NUMBER): "viking",
-}
-WHOLE_WORDS = {"dbrx": "llama-bpe"}  # the name where a word that is a token is taken as it is
 
 
 def stages(part: Part) -> Iterator[Mapping[str, Any]]:
@@ -115,10 +49,12 @@ def stages(part: Part) -> Iterator[Mapping[str, Any]]:
 def splitter(part: Part, *, whole_words: bool) -> str:
     """The name of a byte-level pre-tokenizer."""
     steps = list(stages(part))
+    if is_falcon(steps):
+        return "falcon-folder"
     if not steps or steps[-1].get("type") != "ByteLevel":
         raise UnknownPartError(f"the pre-tokenizer {shown(part)}")
-    if steps[-1].get("add_prefix_space", True):
-        raise UnknownPartError("a byte-level pre-tokenizer that puts a space before each text")
+    if puts_space(steps[-1]) and len(steps) > 1:
+        raise UnknownPartError("a byte-level pre-tokenizer that puts a space before each word")
     patterns = [pattern_of(step) for step in steps[:-1]]
     if steps[-1].get("use_regex", True):
         patterns.append(GPT2)
@@ -126,6 +62,23 @@ def splitter(part: Part, *, whole_words: bool) -> str:
     if name is None:
         raise UnknownPartError(f"the pre-tokenizer {shown(part)}")
     return WHOLE_WORDS.get(name, name) if whole_words else name
+
+
+def is_falcon(steps: Sequence[Mapping[str, Any]]) -> bool:
+    """Of Falcon and Falcon-Mamba: numbers are looked for in what ByteLevel has written."""
+    return (
+        [step.get("type") for step in steps] == ["Punctuation", "ByteLevel", "Digits", "Split"]
+        and steps[0].get("behavior") == "Contiguous"
+        and steps[1].get("use_regex", True) is True
+        and not puts_space(steps[1])
+        and steps[2].get("individual_digits") is False
+        and pattern_of(steps[3]) == "[0-9][0-9][0-9]"
+    )
+
+
+def puts_space(step: Mapping[str, Any]) -> bool:
+    """Whether it puts a space before a text that has none, where it is the only step."""
+    return step.get("type") == "ByteLevel" and bool(step.get("add_prefix_space", True))
 
 
 def pattern_of(step: Mapping[str, Any]) -> str:
@@ -145,14 +98,16 @@ def pattern_of(step: Mapping[str, Any]) -> str:
     return SPELLINGS.get(written, written)
 
 
-def normalization(part: Part) -> Literal["NFC"] | None:
+def normalization(part: Part) -> Normalization | None:
     """Of a byte-level tokenizer."""
     steps = list(stages(part))
-    if not steps:
-        return None
-    if [step.get("type") for step in steps] == ["NFC"]:
-        return "NFC"
-    raise UnknownPartError(f"the normalizer {shown(part)}")
+    kinds = [step.get("type") for step in steps]
+    for form in FORMS:
+        if kinds == [form]:
+            return form
+    if steps:
+        raise UnknownPartError(f"the normalizer {shown(part)}")
+    return None
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,6 +116,7 @@ class Spaces:
 
     prefix: SpacePrefix | None
     replaces_first: bool  # spaces are replaced before the late markers are looked for
+    cuts: bool = False  # each space begins a word
 
 
 REPLACED = {"type": "Replace", "pattern": {"String": " "}, "content": BOUNDARY}
@@ -196,13 +152,13 @@ def metaspace(step: Mapping[str, Any]) -> Spaces:
     known = (
         step.get("type") == "Metaspace"
         and step.get("replacement") == BOUNDARY
-        and step.get("split", True) is False
+        and isinstance(step.get("split", True), bool)
         and isinstance(scheme, str)
         and scheme in SCHEMES
     )
     if not known:
         raise UnknownPartError(f"the pre-tokenizer {shown(step)}")
-    return Spaces(SCHEMES[scheme], replaces_first=False)
+    return Spaces(SCHEMES[scheme], replaces_first=False, cuts=step.get("split", True))
 
 
 STRIPPED = {"type": "Strip", "content": " ", "start": 1, "stop": 0}
@@ -214,11 +170,12 @@ def check_byte_decoder(part: Part) -> None:
         raise UnknownPartError(f"the decoder {shown(part)}")
 
 
-def check_piece_decoder(part: Part, *, strips: bool) -> None:
-    """`strips`: it takes the space away that was put before the text."""
+def strips_space(part: Part) -> bool:
+    """Whether a decoder of a tokenizer over characters takes a space away that begins a text."""
     steps = [step for step in stages(part) if step.get("type") not in ("ByteFallback", "Fuse")]
-    if steps != ([SPACED, STRIPPED] if strips else [SPACED]):
+    if steps not in ([SPACED], [SPACED, STRIPPED]):
         raise UnknownPartError(f"the decoder {shown(part)}")
+    return steps[-1] == STRIPPED
 
 
 def frame(part: Part) -> tuple[tuple[int, ...], tuple[int, ...]]:

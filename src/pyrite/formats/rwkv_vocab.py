@@ -17,14 +17,8 @@ import numpy as np
 from pyrite.errors import FormatError
 from pyrite.formats.checkpoint import TokenizerData
 from pyrite.formats.json_file import content_of
-from pyrite.formats.tokenizer_json import (
-    CONTROL,
-    MAX_TOKENS,
-    NORMAL,
-    UNUSED,
-    TokenizerFile,
-    string_table,
-)
+from pyrite.formats.token_table import CONTROL, MAX_TOKENS, NORMAL, UNUSED, string_table
+from pyrite.formats.tokenizer_json import TokenizerFile
 
 MAX_BYTES = 1 << 24
 LINE = re.compile(
@@ -62,7 +56,7 @@ def read_rwkv_vocab(path: Path) -> TokenizerFile:
         eos_ids=(0,),
         add_space_prefix=False,
     )
-    return TokenizerFile(data, {END: 0})
+    return TokenizerFile(data, {END: 0}.get)
 
 
 def _lines(path: Path) -> list[str]:

@@ -19,16 +19,16 @@ import numpy as np
 from pyrite.errors import FormatError
 from pyrite.formats.checkpoint import TokenizerData
 from pyrite.formats.json_file import content_of
-from pyrite.formats.tokenizer_json import (
+from pyrite.formats.token_table import (
     BYTE,
     CONTROL,
     MAX_TOKENS,
     NORMAL,
     UNUSED,
     USER,
-    TokenizerFile,
     string_table,
 )
+from pyrite.formats.tokenizer_json import TokenizerFile
 
 NAME = "tokenizer.model"
 VARINT, WIDE, BYTES, NARROW = 0, 1, 2, 5  # kinds of fields
@@ -123,7 +123,7 @@ def _file(table: Table, trainer: Mapping[int, Value], add_space_prefix: bool) ->
         add_space_prefix=add_space_prefix,
     )
     named = {text: token_id for token_id, text in enumerate(table.texts)}
-    return TokenizerFile(data, named, () if bos_id is None else (bos_id,))
+    return TokenizerFile(data, named.get, () if bos_id is None else (bos_id,))
 
 
 NAMED = (("unknown", 40, 0), ("bos", 41, 1), ("eos", 42, 2), ("padding", 43, -1))
@@ -206,4 +206,4 @@ def _unknown(what: str) -> TokenizerFile:
         merges=None,
         unknown=what,
     )
-    return TokenizerFile(data, {})
+    return TokenizerFile(data, lambda _: None)

@@ -1,16 +1,14 @@
 """Reader of tokenizer.json: a vocabulary, its merges and its added tokens as `TokenizerData`.
 
 What the native tokenizer knows becomes its data; of anything else the tokens are read, and the rest
-is left to the `tokenizers` library, by name of what is not known. Every number is bounded, and the
-objects that a file can make are counted before they are made.
+is left to the `tokenizers` library, by name of what is not known. The two long lists are read by
+the native core, without an object for each entry. Every number is bounded.
 """
 
 from __future__ import annotations
 
-import gc
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from itertools import compress
+import unicodedata
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -18,40 +16,41 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from pyrite._native import text as native
 from pyrite.errors import FormatError
 from pyrite.formats import pipelines
-from pyrite.formats.checkpoint import Mark, StringTable, TokenizerData
-from pyrite.formats.json_file import content_of, decoded
+from pyrite.formats.added_tokens import AddedToken, Stated, completed
+from pyrite.formats.checkpoint import Normalization, StringTable, TokenizerData
+from pyrite.formats.json_file import decoded
+from pyrite.formats.mapping import map_file
 from pyrite.formats.pipelines import UnknownPartError
+from pyrite.formats.token_table import (
+    BYTE,
+    MAX_TOKENS,
+    NAME,
+    UNKNOWN,
+    TokenTable,
+    finder,
+    string_table,
+)
+from pyrite.records import dataclass
 
-NAME = "tokenizer.json"
 MAX_BYTES = 1 << 27
-MAX_STRINGS = 1 << 23  # in the file: the largest published ones have 1.6 million
-MAX_TOKENS = 1 << 22
+MAX_ENTRIES = MAX_TOKENS  # of each long list
+MAX_ADDED_BYTES = 1 << 23  # of all added tokens: the largest published list has a tenth
 MAX_PART_BYTES = 1 << 20  # of one step, pattern and all
-NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = range(1, 7)  # tokenizer.ggml.token_type
 
 Raw = msgspec.Raw
 T = TypeVar("T")
 ABSENT = Raw(b"null")
 
 
-class AddedToken(msgspec.Struct):
-    id: int
-    content: str
-    single_word: bool = False
-    lstrip: bool = False
-    rstrip: bool = False
-    normalized: bool = True
-    special: bool = False
-
-
 class Model(msgspec.Struct):
-    """Of every type of model. What is large stays as it is written until it is wanted."""
+    """Of every type. `vocab` and `merges` are here where the native core does not read them."""
 
-    vocab: Raw
+    vocab: Raw = ABSENT
     type: str = "BPE"  # the oldest files do not say
-    merges: Raw = Raw(b"[]")
+    merges: Raw = ABSENT
     unk_token: str | None = None
     unk_id: int | None = None
     dropout: float | None = None
@@ -63,7 +62,7 @@ class Model(msgspec.Struct):
 
 class File(msgspec.Struct):
     model: Model
-    added_tokens: list[AddedToken] = []
+    added_tokens: Raw = Raw(b"[]")
     normalizer: Raw = ABSENT
     pre_tokenizer: Raw = ABSENT
     post_processor: Raw = ABSENT
@@ -79,116 +78,111 @@ class Parts(msgspec.Struct):
     decoder: dict[str, Any] | None
 
 
-class TokenizerFile(msgspec.Struct):
-    """`before` and `after`: the ids that frame a text."""
+@dataclass(frozen=True, slots=True)
+class TokenizerFile:
+    """`find`: the id of a token by its name. `before` and `after`: the ids that frame a text."""
 
     data: TokenizerData
-    ids: dict[str, int]
+    find: Callable[[str], int | None]
     before: tuple[int, ...] = ()
     after: tuple[int, ...] = ()
 
 
-def read_tokenizer_json(path: Path) -> TokenizerFile:
-    """Raises FormatError for a file that is no tokenizer, or contradicts itself."""
-    with uncollected():
-        return _read_tokenizer_json(path)
+def read_tokenizer_json(
+    path: Path, stated: Sequence[tuple[int | None, Stated]] = ()
+) -> TokenizerFile:
+    """`stated`: what the files beside it say of added tokens.
 
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Hundreds of thousands of objects are made, and none of them is garbage: looking for that
-    would take a fifth of the time."""
-    was_enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if was_enabled:
-            gc.enable()
-
-
-def _read_tokenizer_json(path: Path) -> TokenizerFile:
-    file = _decoded(_read(path), File, NAME)
+    Raises FormatError for a file that is no tokenizer, or contradicts itself.
+    """
+    rest, names, merges = _lists(map_file(path))
+    file = _decoded(rest, File, NAME)
     parts = Parts(*(_part(getattr(file, name), name) for name in Parts.__struct_fields__))
     model = file.model
-    vocab, unknown_id = _vocabulary(model)
-    table = Table(vocab, file.added_tokens)
+    if names is None:
+        names = _numbered(model)
+    added, changed = completed(_added(file.added_tokens), stated, finder(names), len(names))
+    table = TokenTable(names, added)
+    unknown_id = model.unk_id if model.type == "Unigram" else None
     if unknown_id is None and model.unk_token is not None:
-        unknown_id = table.ids.get(model.unk_token)
+        unknown_id = table.find(model.unk_token)
     try:
         if model.type != "BPE":
             raise UnknownPartError(f"a model of type {model.type[:40]}")
         before, after = pipelines.frame(parts.post_processor)
-        return TokenizerFile(_known(model, parts, table, unknown_id), table.ids, before, after)
+        data = _known(model, parts, table, _merges(model, merges), unknown_id)
+        return TokenizerFile(data, table.find, before, after)
     except UnknownPartError as error:
-        return _left(path, parts, str(error), table, unknown_id)
+        return _left(path, parts, str(error), table, unknown_id, changed)
 
 
-def _vocabulary(model: Model) -> tuple[dict[str, int], int | None]:
-    """A Unigram model lists its tokens, and numbers the unknown one; others name all ids."""
-    if model.type != "Unigram":
-        return _decoded(model.vocab, dict[str, int], "vocab"), None
+def _lists(
+    text: NDArray[np.uint8],
+) -> tuple[bytes, native.TokenNames | None, StringTable | None]:
+    """The file without its long lists, the names of tokens, and the merges."""
+    if len(text) > MAX_BYTES:
+        raise FormatError(f"{NAME} is larger than {MAX_BYTES} bytes")
+    try:
+        rest, names, merges = native.read_tokenizer_json(text, MAX_ENTRIES)
+    except ValueError as error:
+        raise FormatError(f"{NAME}: {error}") from None
+    return rest, names, None if merges is None else StringTable(*merges)
+
+
+def _numbered(model: Model) -> native.TokenNames:
+    """A Unigram model lists its tokens with scores; an id is a place in the list."""
+    if bytes(model.vocab).count(b'"') > 2 * MAX_ENTRIES:
+        raise FormatError(f"{NAME}: vocab has more than {MAX_ENTRIES} entries")
     scored = _decoded(model.vocab, list[tuple[str, float]], "vocab")
-    return {name: index for index, (name, _) in enumerate(scored)}, model.unk_id
+    names = string_table([name for name, _ in scored])
+    return native.TokenNames.numbered((names.data, names.starts, names.lengths))
 
 
-class Table:
-    """Tokens by id, and what the file says of each."""
-
-    def __init__(self, vocab: Mapping[str, int], added: Sequence[AddedToken]) -> None:
-        self.ids = dict(vocab)
-        self.added = added
-        for token in added:
-            known = self.ids.setdefault(token.content, token.id)
-            if known != token.id:
-                problem = f"the added token {token.content[:40]!r} has id {token.id}, and {known}"
-                raise FormatError(f"{NAME}: {problem} in the vocabulary")
-        numbers = _checked_ids(self.ids)
-        self.size = int(numbers.max()) + 1
-        self.texts = [""] * self.size
-        for name, token_id in self.ids.items():
-            self.texts[token_id] = name
-        self.types = np.full(self.size, UNUSED, np.int32)
-        self.types[numbers] = NORMAL
-        self.marks = np.zeros(self.size, np.uint8)
-        self.marks[numbers[: len(vocab)]] = Mark.PIECE
-
-    def mark_added(self, made: set[str]) -> None:
-        """`made`: the special tokens that merges make as well, which therefore stay pieces."""
-        for token in self.added:
-            self.types[token.id] = CONTROL if token.special else USER
-            mark = self.marks[token.id] & Mark.PIECE
-            if token.special and token.content not in made:
-                mark = 0
-            mark |= Mark.MARKER
-            mark |= Mark.LEFT if token.lstrip else 0
-            mark |= Mark.RIGHT if token.rstrip else 0
-            mark |= Mark.LATE if token.normalized else 0
-            self.marks[token.id] = mark
+def _merges(model: Model, read: StringTable | None) -> StringTable:
+    if read is not None:
+        return read
+    _decoded(model.merges, type(None), "merges")
+    return string_table([])
 
 
-def _known(model: Model, parts: Parts, table: Table, unknown_id: int | None) -> TokenizerData:
+def _added(raw: Raw) -> list[AddedToken]:
+    if len(bytes(raw)) > MAX_ADDED_BYTES:
+        raise FormatError(f"{NAME}: added_tokens have more than {MAX_ADDED_BYTES} bytes")
+    return _decoded(raw, list[AddedToken], "added_tokens")
+
+
+def _known(
+    model: Model, parts: Parts, table: TokenTable, merges: StringTable, unknown_id: int | None
+) -> TokenizerData:
     """Raises UnknownPartError."""
     if model.dropout:
         raise UnknownPartError("merges that are left out at random (dropout)")
-    pairs = _decoded(model.merges, list[str | tuple[str, str]], "merges")
     if model.continuing_subword_prefix or model.end_of_word_suffix:
-        _check_prefix(pairs, model.continuing_subword_prefix or "")
+        _check_prefix(merges, model.continuing_subword_prefix or "")
         raise UnknownPartError("pieces with a prefix or a suffix of their own")
     if any(token.single_word for token in table.added):
         raise UnknownPartError("added tokens that match whole words alone (single_word)")
-    merges = [pair if isinstance(pair, str) else " ".join(pair) for pair in pairs]
-    table.mark_added(_made(table.added, merges))
+    table.mark_added(_made(table.special_pieces(), merges))
     kind = _byte_level if _is_byte_level(parts) else _pieces
     return kind(model, parts, table, merges, unknown_id)
 
 
-def _check_prefix(pairs: Iterable[str | tuple[str, str]], prefix: str) -> None:
+def _check_prefix(merges: StringTable, prefix: str) -> None:
     """The library cuts it off without a look, and takes the process along where it is not there."""
-    for pair in pairs:
-        right = pair.partition(" ")[2] if isinstance(pair, str) else pair[1]
+    for rank in range(len(merges)):
+        right = merges[rank].partition(b" ")[2].decode()
         if not right.startswith(prefix):
             raise FormatError(f"{NAME}: a merge with {right[:40]!r}, which lacks {prefix[:40]!r}")
+
+
+def _made(special: Sequence[AddedToken], merges: StringTable) -> set[str]:
+    """Those that a merge makes."""
+    if not special:
+        return set()
+    names = string_table([token.content for token in special])
+    pairs = (merges.data, merges.starts, merges.lengths)
+    made = native.made_names(pairs, (names.data, names.starts, names.lengths))
+    return {token.content for token, is_made in zip(special, made.tolist(), strict=True) if is_made}
 
 
 def _is_byte_level(parts: Parts) -> bool:
@@ -196,42 +190,54 @@ def _is_byte_level(parts: Parts) -> bool:
 
 
 def _byte_level(
-    model: Model, parts: Parts, table: Table, merges: list[str], unknown_id: int | None
+    model: Model, parts: Parts, table: TokenTable, merges: StringTable, unknown_id: int | None
 ) -> TokenizerData:
     pipelines.check_byte_decoder(parts.decoder)
     form = pipelines.normalization(parts.normalizer)
-    if form and any(token.normalized and token.special for token in table.added):
-        raise UnknownPartError("special tokens that are looked for in normalized text")
+    if form is not None:
+        _check_normalized(table.added, form)
     return TokenizerData(
         model="bpe",
         pre=pipelines.splitter(parts.pre_tokenizer, whole_words=model.ignore_merges),
-        tokens=string_table(table.texts),
+        tokens=table.tokens,
         types=table.types,
         scores=None,
-        merges=string_table(merges),
+        merges=merges,
         unknown_id=unknown_id,
-        add_space_prefix=False,
+        add_space_prefix=any(map(pipelines.puts_space, pipelines.stages(parts.pre_tokenizer))),
         marks=table.marks,
         whole_words=model.ignore_merges,
+        space_prefix="unless spaced",
         normalization=form,
     )
 
 
+def _check_normalized(added: Iterable[AddedToken], form: Normalization) -> None:
+    """Late markers are looked for where text has been normalized, and so have they."""
+    for token in added:
+        if token.normalized and (
+            token.special or not unicodedata.is_normalized(form, token.content)
+        ):
+            raise UnknownPartError(
+                f"the added token {token.content[:40]!r}, which is looked for in normalized text"
+            )
+
+
 def _pieces(
-    model: Model, parts: Parts, table: Table, merges: list[str], unknown_id: int | None
+    model: Model, parts: Parts, table: TokenTable, merges: StringTable, unknown_id: int | None
 ) -> TokenizerData:
     spaces = pipelines.spaces(parts.normalizer, parts.pre_tokenizer)
-    pipelines.check_piece_decoder(parts.decoder, strips=spaces.prefix is not None)
-    names = [f"<0x{byte:02X}>" for byte in range(256)]
-    if not model.byte_fallback or not all(name in table.ids for name in names):
+    strips = pipelines.strips_space(parts.decoder)
+    found = (table.find(f"<0x{byte:02X}>") for byte in range(256))
+    byte_ids = [token_id for token_id in found if token_id is not None]
+    if not model.byte_fallback or len(byte_ids) < 256:
         raise UnknownPartError("no pieces for the bytes of unknown characters (byte_fallback)")
     if model.ignore_merges:
         raise UnknownPartError("words that are taken whole (ignore_merges)")
     if spaces.replaces_first:
         _check_late(table.added, prefix=spaces.prefix is not None)
-    if any(" " in text for text in compress(table.texts, table.marks & Mark.PIECE)):
+    if table.pieces_hold(b" "):
         raise UnknownPartError("pieces with spaces")
-    byte_ids = [table.ids[name] for name in names]
     table.types[byte_ids] = BYTE
     table.marks[byte_ids] = 0
     if unknown_id is not None:
@@ -239,14 +245,16 @@ def _pieces(
     return TokenizerData(
         model="spm",
         pre=None,
-        tokens=string_table(table.texts),
+        tokens=table.tokens,
         types=table.types,
         scores=None,
-        merges=string_table(merges),
+        merges=merges,
         unknown_id=unknown_id,
         add_space_prefix=spaces.prefix is not None,
         marks=table.marks,
         space_prefix=spaces.prefix or "always",
+        strips_space=strips,
+        cuts_at_spaces=spaces.cuts,
     )
 
 
@@ -261,19 +269,13 @@ def _check_late(added: Iterable[AddedToken], *, prefix: bool) -> None:
             )
 
 
-def _made(added: Iterable[AddedToken], merges: Iterable[str]) -> set[str]:
-    """The special tokens that a merge makes."""
-    ways = {
-        f"{token.content[:cut]} {token.content[cut:]}": token.content
-        for token in added
-        if token.special and len(token.content) <= 64
-        for cut in range(1, len(token.content))
-    }
-    return {ways[way] for way in ways.keys() & merges} if ways else set()
-
-
 def _left(
-    path: Path, parts: Parts, unknown: str, table: Table, unknown_id: int | None
+    path: Path,
+    parts: Parts,
+    unknown: str,
+    table: TokenTable,
+    unknown_id: int | None,
+    changed: Sequence[AddedToken],
 ) -> TokenizerFile:
     """What the library is to do: of the file, only the tokens are read."""
     table.mark_added(set())
@@ -284,57 +286,16 @@ def _left(
     data = TokenizerData(
         model="library",
         pre=None,
-        tokens=string_table(table.texts),
+        tokens=table.tokens,
         types=table.types,
         scores=None,
         merges=None,
         unknown_id=unknown_id,
         source=path,
         unknown=unknown,
+        added=tuple(changed),
     )
-    return TokenizerFile(data, table.ids, before, after)
-
-
-def _checked_ids(ids: Mapping[str, int]) -> NDArray[np.int64]:
-    """All ids, in the order of the names."""
-    if not ids:
-        raise FormatError(f"{NAME} has no tokens")
-    try:
-        numbers = np.fromiter(ids.values(), np.int64, len(ids))
-    except OverflowError:
-        raise FormatError(f"{NAME} has a token id of more than 64 bits") from None
-    low, high = int(numbers.min()), int(numbers.max())
-    if low < 0 or high >= MAX_TOKENS:
-        problem = f"token ids from {low} to {high}: must be from 0 to {MAX_TOKENS - 1}"
-        raise FormatError(f"{NAME} has {problem}")
-    counts = np.bincount(numbers)
-    if counts.max() > 1:
-        twice = int(counts.argmax())
-        names = [name for name, token_id in ids.items() if token_id == twice]
-        shown = " and ".join(repr(name[:40]) for name in names[:2])
-        raise FormatError(f"{NAME}: {shown} have one id, {twice}")
-    return numbers
-
-
-def string_table(texts: Sequence[str]) -> StringTable:
-    """The strings in one buffer, each ended by a zero byte where no string holds one."""
-    try:
-        joined = np.frombuffer("\0".join([*texts, ""]).encode(), np.uint8)
-    except UnicodeEncodeError:
-        raise FormatError(f"{NAME} holds half of a surrogate pair") from None
-    ends = np.flatnonzero(joined == 0)
-    if len(ends) != len(texts):
-        sizes = np.fromiter((len(text.encode()) for text in texts), np.int64, len(texts))
-        ends = np.cumsum(sizes + 1) - 1
-    starts = np.concatenate([np.zeros(1, np.int64), ends[:-1] + 1]).astype(np.int64)
-    return StringTable(joined, starts[: len(texts)], (ends - starts[: len(ends)]).astype(np.int32))
-
-
-def _read(path: Path) -> bytes:
-    text = content_of(path, MAX_BYTES)
-    if text.count(b'"') > 2 * MAX_STRINGS:
-        raise FormatError(f"{NAME} holds more than {MAX_STRINGS} strings")
-    return text
+    return TokenizerFile(data, table.find, before, after)
 
 
 def _part(raw: Raw, name: str) -> dict[str, Any] | None:

@@ -1,30 +1,29 @@
 """A tokenizer.json that the native tokenizer does not know, run by the `tokenizers` library.
 
 The same interface and the same rule as `Tokenizer`: text that a user typed never becomes a control
-token. The library is optional, and imported here alone. Bytes that are not UTF-8 become U+FFFD, for
-the library takes text.
+token. Bytes that are not UTF-8 become U+FFFD, for the library takes text.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.errors import FormatError, UnsupportedError
+from pyrite.errors import FormatError
 from pyrite.formats.checkpoint import TokenizerData
-from pyrite.text.tokenizer import CONTROL, UNKNOWN, USER, Tokenizer, kinds_of, utf8
+from pyrite.text.library import called, find_library, made_by
+from pyrite.text.native_tokenizer import CONTROL, UNKNOWN, USER, kinds_of
+from pyrite.text.pieces import reader_of
+from pyrite.text.tokenizer import Tokenizer, utf8
 
-BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 Span = tuple[int, int]  # begin and end, in characters
-T = TypeVar("T")
 
 
 class Place(NamedTuple):
@@ -42,7 +41,7 @@ class LibraryTokenizer(Tokenizer):
 
     def __init__(self, data: TokenizerData) -> None:
         assert data.source is not None, "the library reads the file itself"
-        self._make = _library(data)
+        self._make = find_library(data.unknown)
         self._source = _text(data.source)
         self._data = data
         self._kinds = kinds_of(data)
@@ -64,23 +63,28 @@ class LibraryTokenizer(Tokenizer):
     @cached_property
     def fingerprint(self) -> str:
         """Of the file, and of what stands beside it."""
-        settings = (self._data.bos_id, self._data.add_bos, self._data.begin_ids, self._data.end_ids)
+        data = self._data
+        settings = (data.bos_id, data.add_bos, data.begin_ids, data.end_ids, data.added)
         return hashlib.blake2b(f"{settings}{self._source}".encode(), digest_size=16).hexdigest()
 
     # Three of them, for whether it finds special tokens is a state of each.
 
     @cached_property
     def _special(self) -> Any:
-        return called(self._make, self._source)
+        return self._made(self._source)
 
     @cached_property
     def _plain(self) -> Any:
-        return plain(called(self._make, self._source))
+        return plain(self._made(self._source))
 
     @cached_property
     def _later(self) -> Any:
         """For what does not begin a text."""
-        return plain(called(self._make, without_first_prefix(self._source)))
+        source = without_first_prefix(self._source)
+        return self._plain if source is None else plain(self._made(source))
+
+    def _made(self, source: str) -> Any:
+        return made_by(self._make, source, self._data.added)
 
     def control_id(self, name: str) -> int | None:
         return self._id_of(name, (CONTROL,))
@@ -177,16 +181,8 @@ class LibraryTokenizer(Tokenizer):
 
     @cached_property
     def _written(self) -> Callable[[str], bytes]:
-        """What a piece stands for, by the decoder's steps."""
         decoder = json.loads(self._special.to_str()).get("decoder") or {}
-        steps = decoder.get("decoders", [decoder])
-        kinds = [step.get("type") for step in steps]
-        if "ByteLevel" in kinds:
-            return byte_level
-        if "WordPiece" in kinds:
-            prefix = steps[kinds.index("WordPiece")].get("prefix", "##")
-            return lambda text: word_piece(text, prefix)
-        return bounded
+        return reader_of(decoder.get("decoders", [decoder]))
 
 
 def _inside(places: Sequence[Place], spans: Sequence[Span]) -> Iterator[Place]:
@@ -210,63 +206,18 @@ def _cut(text: str, places: Sequence[Place]) -> Iterator[str]:
         at = end
 
 
-def byte_level(text: str) -> bytes:
-    alphabet = ALPHABET
-    if all(character in alphabet for character in text):
-        return bytes(alphabet[character] for character in text)
-    return text.encode()
-
-
-def word_piece(text: str, prefix: str) -> bytes:
-    return (text.removeprefix(prefix) if text.startswith(prefix) else " " + text).encode()
-
-
-def bounded(text: str) -> bytes:
-    byte = BYTE_PIECE.fullmatch(text)
-    return bytes.fromhex(byte[1]) if byte else text.replace("\u2581", " ").encode()
-
-
-def _alphabet() -> dict[str, int]:
-    """Of byte-level vocabularies (GPT-2's encoder.py)."""
-    prints = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = (byte for byte in range(256) if byte not in prints)
-    return {chr(byte): byte for byte in prints} | {
-        chr(0x100 + index): byte for index, byte in enumerate(others)
-    }
-
-
-ALPHABET = _alphabet()
-
-
-def _library(data: TokenizerData) -> Callable[[str], Any]:
-    try:
-        from tokenizers import Tokenizer as Library
-    except ImportError:
-        raise UnsupportedError(
-            f"the tokenizer has {data.unknown}, which is not known here",
-            hint="the tokenizers library may know it: pip install 'pyrite-llm[tokenizers]'",
-        ) from None
-    made: Callable[[str], Any] = Library.from_str
-    return made
-
-
-def called(function: Callable[..., T], *arguments: Any, **options: Any) -> T:
-    """The library raises plain exceptions, and panics that are none."""
-    try:
-        return function(*arguments, **options)
-    except (KeyboardInterrupt, SystemExit, GeneratorExit, MemoryError):
-        raise
-    except BaseException as error:
-        raise FormatError(f"the tokenizers library: {str(error)[:200]}") from None
-
-
 def plain(library: Any) -> Any:
     library.encode_special_tokens = True
     return library
 
 
-def without_first_prefix(source: str) -> str:
-    """The same tokenizer, but that it puts no space before what it takes for a text's beginning."""
+def without_first_prefix(source: str) -> str | None:
+    """The same tokenizer, but that it puts no space before what it takes for a text's beginning.
+
+    None for one that puts none there, or before every text.
+    """
+    if '"first"' not in source:
+        return None
     document = json.loads(source)
     waiting = [document.get("pre_tokenizer")]
     while waiting:

@@ -13,56 +13,28 @@ Which text may become which ids:
 
 from __future__ import annotations
 
-import hashlib
 import logging
 import operator
-import re
 import unicodedata
 from collections.abc import Iterator, Sequence
 from functools import cached_property
-from typing import Any, Literal, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite._native import text as native
-from pyrite.errors import FormatError, ParameterError, UnsupportedError
-from pyrite.formats.checkpoint import StringTable, TokenizerData
-
-NORMAL, UNKNOWN, CONTROL, USER, UNUSED, BYTE = range(1, 7)  # tokenizer.ggml.token_type
-
-# Without tokenizer.ggml.pre: what llama.cpp takes then, and warns about too.
-DEFAULT_PRE = "default"
-
-# Control tokens of these names end a turn or a text, whichever one the file calls its eos.
-STOP_NAMES = (
-    "<|im_end|>",
-    "<|endoftext|>",
-    "<end_of_turn>",
-    "<eos>",
-    "<|eot_id|>",
-    "<|eom_id|>",
-    "<|end_of_text|>",
-    "<|end|>",
-    "<|eot|>",
-    "<|return|>",
-    "<|call|>",
-    "<|user_end|>",
-    "<|END_OF_TURN_TOKEN|>",
-    "<|end_of_role|>",
-    "<｜end▁of▁sentence｜>",
-    "<EOT>",
-    "</s>",
-    "<|observation|>",
-    "<start_function_response>",
-    "<|tool_response>",
+from pyrite.errors import ParameterError, UnsupportedError
+from pyrite.formats.checkpoint import Normalization, TokenizerData
+from pyrite.text.fingerprint import fingerprint_of
+from pyrite.text.native_tokenizer import (
+    CONTROL,
+    UNKNOWN,
+    UNUSED,
+    USER,
+    Made,
+    check_ids,
+    make,
 )
-
-Number = TypeVar("Number", np.int32, np.float32, np.uint8)
-
-SPACE_PREFIXES = {"always": 1, "unless spaced": 2, "first unless spaced": 3}  # native SpacePrefix
-
-_BYTE_PIECE = re.compile(rb"<0x[0-9A-F]{2}>")
+from pyrite.text.stops import stop_names
 
 logger = logging.getLogger("pyrite")
 
@@ -73,14 +45,12 @@ class Tokenizer:
     `warnings` are sentences about this vocabulary that its user should read; they are logged once.
     """
 
-    def __init__(
-        self, encoder: native.Tokenizer, data: TokenizerData, kinds: NDArray[np.int32], pre: str
-    ) -> None:
-        self._native = encoder
+    def __init__(self, made: Made, data: TokenizerData) -> None:
+        self._native = made.native
         self._data = data
-        self._kinds = kinds  # (vocab_size,)
-        self.pre = pre
-        self.warnings = tuple(_warnings(encoder, data, pre))
+        self._kinds = made.kinds
+        self.pre = made.pre
+        self.warnings = made.warnings
         for warning in self.warnings:
             logger.warning(warning)
 
@@ -96,22 +66,12 @@ class Tokenizer:
             raise UnsupportedError(
                 f"the folder has {data.unknown}, and no tokenizer.json", hint=hint
             )
-        _check_ids(data)
+        check_ids(data)
         if data.model == "library":
             from pyrite.text.library_tokenizer import LibraryTokenizer
 
             return LibraryTokenizer(data)
-        kinds = kinds_of(data)
-        try:
-            if data.model == "spm":
-                return cls(_whole(_sentence_piece(data, kinds), data), data, kinds, "")
-            if data.model == "rwkv":
-                return cls(_greedy(data, kinds), data, kinds, "")
-            name = _pre_name(data, pre)
-            made = _whole(_byte_pair(data, kinds, name), data)
-            return cls(made, data, kinds, name or DEFAULT_PRE)
-        except ValueError as error:
-            raise FormatError(f"tokenizer data: {error}") from None
+        return cls(make(data, pre), data)
 
     @property
     def vocab_size(self) -> int:
@@ -128,31 +88,14 @@ class Tokenizer:
     @cached_property
     def stop_ids(self) -> tuple[int, ...]:
         """Ids that end an answer: the file's eos, eot and eom, and control tokens known by name."""
-        names = set(STOP_NAMES)
-        if self.control_id("<|channel|>") is not None:  # there it ends one of several messages
-            names.discard("<|end|>")
+        names = stop_names(in_channels=self.control_id("<|channel|>") is not None)
         named = (self.control_id(name) for name in names)
         return tuple(sorted({*self.eos_ids, *(found for found in named if found is not None)}))
 
     @cached_property
     def fingerprint(self) -> str:
         """Hexadecimal digest of everything that decides which ids a text has."""
-        data = self._data
-        settings = (
-            *(data.model, self.pre, data.bos_id, data.unknown_id, data.add_bos),
-            *(data.add_space_prefix, data.space_prefix, data.whole_words, data.normalization),
-            *(data.add_eos, data.begin_ids, data.end_ids),
-        )
-        digest = hashlib.blake2b(repr(settings).encode(), digest_size=16)
-        digest.update(self._kinds.data)
-        digest.update(_marks(data).data)
-        for table in (data.tokens, data.merges):
-            if table is not None:
-                digest.update(table.lengths.data)
-                digest.update(_contents(table).data)
-        if data.scores is not None:
-            digest.update(np.ascontiguousarray(data.scores).data)
-        return digest.hexdigest()
+        return fingerprint_of(self._data, self._kinds, self.pre)
 
     def control_id(self, name: str) -> int | None:
         """The id of the control token that is written `name`, if there is one."""
@@ -225,7 +168,7 @@ class Tokenizer:
         return self._encode_normalized(form, text, edges)
 
     def _encode_normalized(
-        self, form: Literal["NFC"], text: bytes, edges: NDArray[np.int64]
+        self, form: Normalization, text: bytes, edges: NDArray[np.int64]
     ) -> NDArray[np.int32]:
         """Markers are found in the text as it stands; what lies between them is normalised."""
         parts: list[NDArray[np.int32]] = []
@@ -310,127 +253,5 @@ def utf8(text: str) -> bytes:
         ) from None
 
 
-def _pre_name(data: TokenizerData, override: str | None) -> str | None:
-    name = override or data.pre
-    known = native.splitter_names()
-    if name and name not in known.split(", "):
-        raise UnsupportedError(
-            f"unknown pre-tokenizer {name!r}; known are {known}",
-            hint="name the one that fits with pre=...",
-        )
-    return name
-
-
-def _byte_pair(data: TokenizerData, kinds: NDArray[np.int32], pre: str | None) -> native.Tokenizer:
-    if data.merges is None:
-        raise FormatError("a byte-level tokenizer without merges (tokenizer.ggml.merges)")
-    return native.Tokenizer.byte_pair(
-        data.tokens.data,
-        data.tokens.starts,
-        data.tokens.lengths,
-        kinds,
-        _or_none(data.unknown_id),
-        _marks(data),
-        data.merges.data,
-        data.merges.starts,
-        data.merges.lengths,
-        pre or DEFAULT_PRE,
-        data.whole_words,
-    )
-
-
-def _greedy(data: TokenizerData, kinds: NDArray[np.int32]) -> native.Tokenizer:
-    tokens = (data.tokens.data, data.tokens.starts, data.tokens.lengths)
-    return native.Tokenizer.greedy(*tokens, kinds, _or_none(data.unknown_id), _marks(data))
-
-
-def _whole(made: native.Tokenizer, data: TokenizerData) -> native.Tokenizer:
-    """GGUF files with dead merges are about, and work; a tokenizer.json with one is no whole."""
-    if data.marks is not None and made.num_dead_merges:
-        count = made.num_dead_merges
-        problem = (
-            f"{count} merge{'s name' if count > 1 else ' names'} pieces outside the vocabulary"
-        )
-        raise FormatError(f"tokenizer.json: {problem}")
-    return made
-
-
-def _sentence_piece(data: TokenizerData, kinds: NDArray[np.int32]) -> native.Tokenizer:
-    tokens = data.tokens
-    prefix = SPACE_PREFIXES[data.space_prefix] if data.add_space_prefix else 0
-    common = (tokens.data, tokens.starts, tokens.lengths, kinds, _or_none(data.unknown_id))
-    if data.merges is not None:
-        merges = (data.merges.data, data.merges.starts, data.merges.lengths)
-        return native.Tokenizer.merged_pieces(*common, _marks(data), *merges, prefix)
-    if data.scores is None:
-        raise FormatError("a SentencePiece tokenizer without scores (tokenizer.ggml.scores)")
-    scores = _aligned(data.scores, np.float32)
-    return native.Tokenizer.scored_pieces(*common, _marks(data), scores, prefix)
-
-
-def _marks(data: TokenizerData) -> NDArray[np.uint8]:
-    """Empty where markers are told by their types."""
-    return np.zeros(0, np.uint8) if data.marks is None else _aligned(data.marks, np.uint8)
-
-
 def _triples(flat: list[int]) -> Iterator[tuple[int, int, int]]:
     return zip(flat[::3], flat[1::3], flat[2::3], strict=True)
-
-
-def _aligned(values: NDArray[Any], kind: type[Number]) -> NDArray[Number]:
-    """As the native core reads them; in a file they may begin at any byte."""
-    return np.require(values, kind, ["C_CONTIGUOUS", "ALIGNED"])
-
-
-def _or_none(token_id: int | None) -> int:
-    return -1 if token_id is None else token_id
-
-
-def _check_ids(data: TokenizerData) -> None:
-    count = len(data.tokens)
-    if count == 0:
-        raise FormatError("the tokenizer has no tokens (tokenizer.ggml.tokens)")
-    named = {"bos": data.bos_id, "unknown": data.unknown_id, "padding": data.padding_id}
-    named |= {f"eos {index}": token_id for index, token_id in enumerate(data.eos_ids)}
-    for name, token_id in named.items():
-        if token_id is not None and not 0 <= token_id < count:
-            raise FormatError(f"the {name} token has id {token_id}, of a vocabulary of {count}")
-
-
-def kinds_of(data: TokenizerData) -> NDArray[np.int32]:
-    """The file's token types; without them, what the pieces' names and the named ids tell."""
-    if data.types is not None:
-        return _aligned(data.types, np.int32)
-    kinds = np.full(len(data.tokens), NORMAL, np.int32)
-    if data.model == "spm":
-        pieces = (data.tokens[index] for index in range(len(data.tokens)))
-        kinds[[_BYTE_PIECE.fullmatch(piece) is not None for piece in pieces]] = BYTE
-    for token_id in (data.bos_id, data.padding_id, *data.eos_ids):
-        if token_id is not None:
-            kinds[token_id] = CONTROL
-    if data.unknown_id is not None:
-        kinds[data.unknown_id] = UNKNOWN
-    return kinds
-
-
-def _contents(table: StringTable) -> NDArray[np.uint8]:
-    """The part of the buffer that holds the strings."""
-    if not len(table):
-        return table.data[:0]
-    return table.data[int(table.starts.min()) : int((table.starts + table.lengths).max())]
-
-
-def _warnings(encoder: native.Tokenizer, data: TokenizerData, pre: str) -> list[str]:
-    found = []
-    if data.model == "bpe" and not data.pre and pre == DEFAULT_PRE:
-        found.append(
-            "the model file names no pre-tokenizer (tokenizer.ggml.pre): token ids may differ from "
-            "those that the model was trained on; name the right one with pre=..."
-        )
-    if encoder.num_dead_merges:
-        found.append(f"{encoder.num_dead_merges} merges name pieces outside the vocabulary")
-    if encoder.num_missing_bytes and data.unknown_id is None:
-        found.append(
-            f"{encoder.num_missing_bytes} of 256 bytes have no token: text with them loses them"
-        )
-    return found
