@@ -1,6 +1,7 @@
 // Weights of an executor, its steps and what they leave. Sizes and batches are checked.
 
 #include "bind_executor.h"
+#include "bind_released.h"
 
 #include <algorithm>
 #include <utility>
@@ -93,7 +94,7 @@ void Executor::run(Indices token_ids, Indices positions, Indices sequence_starts
   if (batch.adapters != nullptr) check_adapters(batch, adapters.shape(0));
   const Busy busy(busy_);
   if (program_.sizes().state_floats > 0) check_slots(batch, state_slots.shape(0));
-  nb::gil_scoped_release released;
+  Released released;
   program_.run(batch);
 }
 

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "bind_released.h"
 #include "kernels/layout.h"
 #include "kernels/limits.h"
 #include "kernels/table.h"
@@ -77,7 +78,7 @@ void pack(const std::string& name, int64_t rows, int64_t columns, Bytes source, 
           std::to_string(shape.file_bytes()) + " bytes");
   require(out.shape(0) == shape.panel_bytes() * size_t(num_panels), "out must have " +
           std::to_string(shape.panel_bytes() * size_t(num_panels)) + " bytes");
-  nb::gil_scoped_release release;
+  Released release;
   pack_panels(shape.type, shape.rows, shape.columns, source.data(), first_panel, num_panels,
               out.data());
 }
@@ -132,7 +133,7 @@ class Product {
     const int lanes = matrix_.rows - first_panel * kPanelRows;
     const int wanted = num_panels * kPanelRows < lanes ? num_panels * kPanelRows : lanes;
     require(out.shape(1) >= size_t(wanted), "out must have a column for each output");
-    nb::gil_scoped_release release;
+    Released release;
     for (int i = 0; i < repeats; ++i) {
       table_.matmul(matrix_, first_panel, num_panels, in_, first_row, int(out.shape(0)), out.data(),
                     out.shape(1));
@@ -153,7 +154,7 @@ nb::tuple measure_bandwidth(int num_threads, size_t num_bytes) {
   require(num_bytes >= size_t(num_threads) * 4096, "too few bytes for so many threads");
   ReadSpeed speed;
   {
-    nb::gil_scoped_release release;
+    Released release;
     speed = read_bandwidth(num_threads, num_bytes);
   }
   return nb::make_tuple(speed.bytes_per_second, speed.way);
@@ -169,7 +170,7 @@ nb::list measure_peaks(const std::string& isa, int num_threads) {
   const char* chosen = table_named(isa).isa;
   std::vector<Peak> peaks;
   {
-    nb::gil_scoped_release release;
+    Released release;
     peaks = compute_peaks(chosen, num_threads);
   }
   nb::list found;

@@ -9,6 +9,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "bind_executor.h"
+#include "bind_released.h"
 #include "program/binding.h"
 #include "program/phase_cost.h"
 #include "program/populate.h"
@@ -48,7 +49,7 @@ void bind_program(nb::module_ module) {
       "phase_seconds",
       [](int num_threads) {
         require(num_threads >= 1 && num_threads <= 1024, "num_threads is out of range");
-        nb::gil_scoped_release released;
+        Released released;
         return phase_seconds(num_threads);
       },
       "num_threads"_a);

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bind_released.h"
 #include "kernels/table.h"
 #include "quantize/quantize.h"
 
@@ -55,7 +56,7 @@ int64_t quantize(const std::string& isa, const std::string& name, Matrix values,
           "out must have " + std::to_string(bytes) + " bytes for each row");
   require(!importance || importance->shape(0) == columns, "importance must be one for each column");
   const float* weights = importance ? importance->data() : nullptr;
-  nb::gil_scoped_release release;
+  Released release;
   return quantize_rows({table, *quantizer, columns, rows, values.data(), weights, out.data(), bytes,
                         limit},
                        num_threads);

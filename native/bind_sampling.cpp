@@ -5,6 +5,7 @@
 
 #include <new>
 
+#include "bind_released.h"
 #include "sampling/sampler.h"
 
 namespace nb = nanobind;
@@ -135,7 +136,7 @@ void sample_batch(pyrite::Scratch& scratch, const std::vector<const SamplerState
   const Results results = {tokens, statuses, logprobs, top_tokens, top_logprobs};
   check_batch(states, logits, rows, results);
   check_masks(states, masks);
-  nb::gil_scoped_release release;
+  Released release;
   for (size_t i = 0; i < states.size(); ++i) {
     const float* row = logits.data() + size_t(rows.data()[i]) * logits.shape(1);
     sample_one(*states[i], row, masks.of(i), scratch, i, results);
@@ -154,7 +155,7 @@ int score_rows(pyrite::Scratch& scratch, const Logits& logits, int size, const I
     throw nb::value_error("a row of logits is narrower than the vocabulary");
   }
   for (size_t i = 0; i < count; ++i) check_token(tokens.data()[i], size);
-  nb::gil_scoped_release release;
+  Released release;
   for (size_t i = 0; i < count; ++i) {
     const float* row = logits.data() + i * logits.shape(1);
     scratch.scan.read(row, size);

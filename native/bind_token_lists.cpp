@@ -6,6 +6,7 @@
 #include <utility>
 
 #include "bind_arrays.h"
+#include "bind_released.h"
 #include "text/token_lists.h"
 
 namespace nb = nanobind;
@@ -28,7 +29,7 @@ std::tuple<nb::bytes, std::optional<TokenNames>, std::optional<OwnedTable>> read
     const Vector<uint8_t>& text, size_t most) {
   pyrite::TokenizerJson file;
   {
-    nb::gil_scoped_release released;
+    Released released;
     file = pyrite::read_tokenizer_json(text.data(), text.shape(0), most);
   }
   std::optional<OwnedTable> merges;

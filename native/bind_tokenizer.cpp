@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "bind_arrays.h"
+#include "bind_released.h"
 #include "text/split.h"
 #include "text/tokenizer.h"
 
@@ -60,7 +61,7 @@ std::unique_ptr<Tokenizer> byte_pair(const Table& tokens, const Kinds& kinds, co
   const pyrite::TokenizerSource from = source(tokens, kinds);
   const pyrite::Strings ranked = strings(merges);
   const bool whole = whole_first.value_or(found->whole_word_first);
-  nb::gil_scoped_release released;
+  Released released;
   return Tokenizer::byte_pair(from, ranked, {*found, whole, space_first});
 }
 
@@ -72,7 +73,7 @@ std::unique_ptr<Tokenizer> scored_pieces(const Table& tokens, const Kinds& kinds
     throw nb::value_error("scores differ from tokens in number");
   }
   const pyrite::SpacePrefix where = space_prefix(prefix);
-  nb::gil_scoped_release released;
+  Released released;
   return Tokenizer::sentence_piece(from, scores.data(), {where}, strips);
 }
 
@@ -82,13 +83,13 @@ std::unique_ptr<Tokenizer> merged_pieces(const Table& tokens, const Kinds& kinds
   const pyrite::TokenizerSource from = source(tokens, kinds);
   const pyrite::Strings ranked = strings(merges);
   const pyrite::SpacePrefix where = space_prefix(prefix);
-  nb::gil_scoped_release released;
+  Released released;
   return Tokenizer::sentence_piece(from, ranked, {where, cuts}, strips);
 }
 
 std::unique_ptr<Tokenizer> greedy(const Table& tokens, const Kinds& kinds) {
   const pyrite::TokenizerSource from = source(tokens, kinds);
-  nb::gil_scoped_release released;
+  Released released;
   return Tokenizer::greedy(from);
 }
 
@@ -96,7 +97,7 @@ Ids encode_spans(const Tokenizer& tokenizer, nb::bytes text,
                  std::span<const pyrite::Span> spans) {
   std::vector<int32_t> ids;
   {
-    std::optional<nb::gil_scoped_release> released;
+    std::optional<Released> released;
     if (text.size() >= kLongBytes) released.emplace();
     const auto* bytes = static_cast<const uint8_t*>(text.data());
     tokenizer.encode(bytes, text.size(), spans, ids);
@@ -145,7 +146,7 @@ nb::ndarray<nb::numpy, int64_t, nb::ndim<1>> find_markers(const Tokenizer& token
 Ids encode_between(const Tokenizer& tokenizer, nb::bytes text, bool first) {
   std::vector<int32_t> ids;
   {
-    std::optional<nb::gil_scoped_release> released;
+    std::optional<Released> released;
     if (text.size() >= kLongBytes) released.emplace();
     const auto* bytes = static_cast<const uint8_t*>(text.data());
     tokenizer.encode_between(bytes, text.size(), first, ids);
@@ -163,7 +164,7 @@ nb::bytes decode(const Tokenizer& tokenizer, Vector<int32_t> ids, bool skip_spec
   std::string text;
   for (size_t i = 0; i < ids.shape(0); ++i) check_id(tokenizer, ids.data()[i]);
   {
-    std::optional<nb::gil_scoped_release> released;
+    std::optional<Released> released;
     if (ids.shape(0) >= kLongBytes) released.emplace();
     text = tokenizer.decode(ids.data(), ids.shape(0), skip_special);
   }

@@ -30,8 +30,9 @@ constexpr uint32_t kSmallest[5] = {0, 0, 0x80, 0x800, 0x10000};
 }  // namespace
 
 const uint8_t* unicode_classes() {
-  static const std::unique_ptr<uint8_t[]> classes = expand_runs();
-  return classes.get();
+  // Never freed: threads may still be cutting texts when the process ends.
+  static const uint8_t* const classes = expand_runs().release();
+  return classes;
 }
 
 size_t decode_utf8(const uint8_t* at, const uint8_t* end, uint32_t& code) {

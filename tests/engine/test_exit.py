@@ -27,14 +27,18 @@ except pyrite.PyriteError as error:
 """,
 }
 DAEMON = """
-answering = threading.Event()
-def answer():
+begun = threading.Event()
+def work():
     while True:
-        model.generate('a', max_tokens=100, ignore_eos=True)
-        answering.set()
-threading.Thread(target=answer, daemon=True).start()
-answering.wait(20)
+        {work}
+        begun.set()
+threading.Thread(target=work, daemon=True).start()
+begun.wait(20)
 """
+DAEMONS = {
+    "answers": "model.generate('a', max_tokens=100, ignore_eos=True)",
+    "ids": "model.tokenize('the cat ' * 10_000)",
+}
 
 
 def ended(golden, code: str, *options: str) -> str:
@@ -52,8 +56,11 @@ def test_nothing_outlives_the_interpreter(golden, end):
     assert "leaked" not in ended(golden, ENDS[end], "-X", "dev", "-W", "ignore")
 
 
-def test_a_daemon_thread_in_the_middle_of_an_answer(golden):
-    assert ended(golden, DAEMON) == ""
+@pytest.mark.parametrize("work", DAEMONS)
+@pytest.mark.parametrize("run", range(3))
+def test_a_daemon_thread_in_the_middle_of_its_work(golden, work, run):
+    """It wants the interpreter's lock back from an interpreter that has ended."""
+    assert ended(golden, DAEMON.format(work=DAEMONS[work])) == ""
 
 
 def test_development_mode_tells(golden):
