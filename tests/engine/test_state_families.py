@@ -30,7 +30,17 @@ from pyrite.embedding import NUM_SLOTS
 from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.models.registry import as_model, build_plan
 
-FAMILIES = ("falcon_h1", "jamba", "lfm2", "lfm2_moe", "mamba", "mamba2", "rwkv4", "rwkv7")
+FAMILIES = (
+    "falcon_h1",
+    "granitemoehybrid",
+    "jamba",
+    "lfm2",
+    "lfm2_moe",
+    "mamba",
+    "mamba2",
+    "rwkv4",
+    "rwkv7",
+)
 
 CONTEXTS = ("max_position_embeddings", "context_length")
 

@@ -32,6 +32,8 @@ RECURRENT = (
     "falcon_mamba",
     "falcon_h1_tied",
     "mamba2_limits",
+    "granitemoehybrid",
+    "granitemoehybrid_dense",
 )
 TINY = (
     "llama",

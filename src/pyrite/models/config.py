@@ -146,6 +146,7 @@ class Family:
     rope_layout: Literal["halves", "pairs"] = "halves"
     has_attention: bool = True  # in some layer
     turns: bool = True  # queries and keys turn by rotary positions
+    states_turning: bool = False  # files say whether they do
     still_period: int = 0  # in every so many-th layer they do not
     truncates_yarn: bool = True  # its ramp starts and ends at whole columns
     theta: float = 10000.0  # where the file does not say

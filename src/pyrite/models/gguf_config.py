@@ -158,7 +158,7 @@ def _layers(
     count = len(heads)
     ropes = read_ropes(keys, checkpoint, family, head_width, context_length)
     windows = _windows(keys, family, count)
-    turning = _pattern(keys, "rope.layer_pattern", family.still_period, count)
+    turning = _turning(keys, family, count)
     feed_forward = _per_layer(keys, "feed_forward_length", count, 0, limits.MAX_WIDTH, 0)
     key_heads = _key_heads(keys, heads)
     is_mixture = keys.integer("expert_count", 0, limits.MAX_EXPERTS, 0) > 0
@@ -168,7 +168,7 @@ def _layers(
         found.append(
             LayerConfig(
                 window=windows[index],
-                rope=rope if turning[index] and family.turns else None,
+                rope=rope if turning[index] else None,
                 heads=heads[index],
                 key_heads=key_heads[index],
                 feed_forward=feed_forward[index],
@@ -186,6 +186,15 @@ def _key_heads(keys: Fields, heads: tuple[int, ...]) -> tuple[int, ...]:
         if shared:
             limits.check_heads(own, shared)
     return found
+
+
+def _turning(keys: Fields, family: Family, num_layers: int) -> tuple[bool, ...]:
+    """Of each layer: whether queries and keys turn. Granite's key for it is of another name."""
+    turns = family.turns
+    if family.states_turning:
+        turns = keys.boolean("rope.scaling.finetuned", True)
+    by_layer = _pattern(keys, "rope.layer_pattern", family.still_period, num_layers)
+    return tuple(turns and own for own in by_layer)
 
 
 def _windows(keys: Fields, family: Family, num_layers: int) -> tuple[int, ...]:

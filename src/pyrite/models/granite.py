@@ -47,21 +47,21 @@ def translate_moe_shared(folder: Folder) -> None:
     folder.put("expert_shared_feed_forward_length", width)
 
 
-_EXPERTS = {
+EXPERTS = {
     "block_sparse_moe.input_linear": "ffn_gate_up_exps",
     "block_sparse_moe.output_linear": "ffn_down_exps",
     "block_sparse_moe.router.layer": "ffn_gate_inp",
 }
-_SHARED = {
+SHARED = {
     "shared_mlp.input_linear": "ffn_up_shexp",
     "shared_mlp.output_linear": "ffn_down_shexp",
 }
-_MOE = ATTENTION | PRE_NORMS | _EXPERTS
+_MOE = ATTENTION | PRE_NORMS | EXPERTS
 
 HUBS = {
     "granite": hub("granite", translate, PRE_NORM),
     "granitemoe": hub("granitemoe", translate_moe, _MOE),
-    "granitemoeshared": hub("granitemoe", translate_moe_shared, _MOE | _SHARED),
+    "granitemoeshared": hub("granitemoe", translate_moe_shared, _MOE | SHARED),
 }
 
 FAMILIES = {family.name: family for family in (GRANITE, GRANITE_MOE)}

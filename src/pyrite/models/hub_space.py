@@ -68,8 +68,12 @@ def by_heads(folder: Folder) -> None:
     folder.change("ssm_d", as_column)
     _sizes(folder)
     keys, inner = folder.keys, folder.stated("ssm.inner_size")
-    width = keys.integer("mamba_d_head", 1, inner, 64)
-    heads = keys.integer("mamba_n_heads", 1, inner, max(1, inner // width))
+    if keys.get("mamba_d_head") == "auto":
+        heads = keys.integer("mamba_n_heads", 1, inner)
+        width = inner // heads
+    else:
+        width = keys.integer("mamba_d_head", 1, inner, 64)
+        heads = keys.integer("mamba_n_heads", 1, inner, max(1, inner // width))
     if heads * width != inner:
         raise FormatError(f"{heads} heads of {width} columns: {inner} columns are scanned")
     groups = keys.integer("mamba_n_groups", 1, heads, 1)
