@@ -131,6 +131,9 @@ class Executor {
   void add_wkv7(const std::string& label, Columns receptance, Columns decay, Columns key,
                 Columns value, Columns removal, Columns rate, Columns out, int head_width,
                 size_t state);
+  void add_delta(const std::string& label, Columns query, Columns key, Columns value, Columns step,
+                 Columns rate, Columns out, int a, int step_bias, int key_heads, bool is_tiled,
+                 size_t state);
 
   void run(Indices token_ids, Indices positions, Indices sequence_starts, Tables page_tables,
            Indices output_rows, Indices state_slots, Indices adapters);

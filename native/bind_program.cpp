@@ -148,6 +148,8 @@ void bind_program(nb::module_ module) {
            "decay"_a, "first"_a, "state"_a)
       .def("add_wkv7", &Executor::add_wkv7, "label"_a, nb::kw_only(), "receptance"_a, "decay"_a,
            "key"_a, "value"_a, "removal"_a, "rate"_a, "out"_a, "head_width"_a, "state"_a)
+      .def("add_delta", &Executor::add_delta, "label"_a, nb::kw_only(), "query"_a, "key"_a, "value"_a,
+           "step"_a, "rate"_a, "out"_a, "a"_a, "step_bias"_a, "key_heads"_a, "is_tiled"_a, "state"_a)
       .def("run", &Executor::run, nb::kw_only(), "token_ids"_a, "positions"_a, "sequence_starts"_a,
            "page_tables"_a, "output_rows"_a, "state_slots"_a, "adapters"_a)
       .def("logits", &Executor::logits, nb::rv_policy::reference_internal)

@@ -85,4 +85,28 @@ void Executor::add_wkv7(const std::string& label, Columns receptance, Columns de
   program_.add(op, label);
 }
 
+void Executor::add_delta(const std::string& label, Columns query, Columns key, Columns value,
+                         Columns step, Columns rate, Columns out, int a, int step_bias,
+                         int key_heads, bool is_tiled, size_t state) {
+  require_same({query, key}, "the widths of queries and keys differ");
+  require_same({value, out}, "the widths of values and results differ");
+  require_same({step, rate}, "steps and rates are of as many heads");
+  const int heads = step.second;
+  require(key_heads >= 1 && heads % key_heads == 0 && key.second % key_heads == 0 &&
+              value.second % heads == 0,
+          "a delta rule's heads differ from its columns");
+  DeltaOp op = {slice(query), slice(key), slice(value), slice(step), slice(rate), slice(out)};
+  op.a = vector_of(a, heads);
+  op.step_bias = vector_of(step_bias, heads);
+  op.heads = heads;
+  op.key_heads = key_heads;
+  op.key_width = key.second / key_heads;
+  op.value_width = value.second / heads;
+  op.is_tiled = is_tiled;
+  require(op.key_width <= kMostHeadColumns && op.value_width <= kMostHeadColumns,
+          "heads have 1 to 256 columns");
+  op.state = state_of(state, size_t(value.second) * size_t(op.key_width));
+  program_.add(op, label);
+}
+
 }  // namespace pyrite

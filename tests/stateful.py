@@ -59,6 +59,17 @@ def wkv7(heads: int, head_width: int) -> Model:
     return make_model(build, width)
 
 
+def delta(heads: int, value_width: int, key_heads: int, key_width: int, tiled=False) -> Model:
+    def build(b, x):
+        query = b.linear(x, "query", key_heads * key_width)
+        key = unit(b, b.linear(x, "key", key_heads * key_width), key_width)
+        step, rate = (b.linear(x, name, heads) for name in ("step", "rate"))
+        heads_of = {"key_heads": key_heads, "is_tiled": tiled}
+        return b.delta_rule(query, key, x, step, rate, a="a", step_bias="bias", **heads_of)
+
+    return negative("a", make_model(build, heads * value_width))
+
+
 def unit(b, x: View, head_width: int) -> View:
     return b.norm(x, Norm(None, 1e-6, kind="l2"), group=head_width)
 
@@ -81,4 +92,8 @@ MODELS: Mapping[str, Callable[[], Model]] = {
     "wkv7": lambda: wkv7(2, 64),
     "wkv7 of odd heads": lambda: wkv7(3, 40),
     "wkv7 of narrow heads": lambda: wkv7(4, 8),
+    "delta": lambda: delta(2, 64, 2, 64),
+    "delta of few key heads": lambda: delta(6, 16, 2, 32),
+    "delta of tiled heads": lambda: delta(6, 16, 2, 32, tiled=True),
+    "delta of odd heads": lambda: delta(3, 40, 1, 24),
 }

@@ -11,7 +11,7 @@
 namespace pyrite {
 
 constexpr int kMostTaps = 16;         // of a convolution
-constexpr int kMostHeadColumns = 256;  // of Wkv7's heads
+constexpr int kMostHeadColumns = 256;  // of a head's keys and values
 
 // Rows of some columns: row r is at data + r * stride.
 struct Strip {
@@ -71,12 +71,23 @@ struct Wkv7Work {
   OutStrip out;
 };
 
+// The gated delta rule, one head.
+struct DeltaWork {
+  int num_rows, key_width, value_width;
+  Strip query, key, value;
+  Strip step, rate;  // a column
+  float a, step_bias;
+  float* state;  // for each run of 32, then 16 values (key_width, values of the run)
+  OutStrip out;
+};
+
 struct RecurrentKernels {
   void (*convolve)(const ConvWork& work);
   void (*scan_by_state)(const ScanWork& work);
   void (*scan_by_head)(const ScanWork& work);
   void (*wkv4)(const Wkv4Work& work);
   void (*wkv7)(const Wkv7Work& work);
+  void (*delta)(const DeltaWork& work);
 };
 
 }  // namespace pyrite

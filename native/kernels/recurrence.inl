@@ -237,25 +237,24 @@ inline void wkv4(const Wkv4Work& work) {
   });
 }
 
-// What one token does to a head's state, by keys.
-struct KeyRows {
-  alignas(64) float kept[kMostHeadColumns];     // exp(-exp(-1/2) sigmoid(decay))
-  alignas(64) float removed[kMostHeadColumns];  // removal * rate
-  const float* key;
-  const float* receptance;
-  const float* next_removal;  // of the token after
+// --- states of values by keys
+
+// One head: a matrix of values by keys, of which each token keeps, removes and adds something.
+struct Head {
+  int num_rows, key_width, value_width;
+  Strip removal, value;
+  float* state;
+  OutStrip out;
 };
 
-inline void fill(const Wkv7Work& work, int row, KeyRows& keys) {
-  constexpr float kSlowest = -0.60653066f;  // -exp(-1/2)
-  rows::map(work.head_width, work.decay.row(row), keys.kept, [](Lanes decay) {
-    return exponential(broadcast(kSlowest) * curves::sigmoid(decay));
-  });
-  rows::multiply_rows(work.removal.row(row), work.rate.row(row), work.head_width, keys.removed);
-  keys.key = work.key.row(row);
-  keys.receptance = work.receptance.row(row);
-  keys.next_removal = work.removal.row(std::min(row + 1, work.num_rows - 1));
-}
+// What one token does to a head's state, by keys.
+struct KeyRows {
+  alignas(64) float kept[kMostHeadColumns];     // what a state is multiplied by
+  alignas(64) float removed[kMostHeadColumns];  // what the sum over `removal` is taken from it by
+  const float* added;                           // what values are added by
+  const float* asked;                           // what the result is the sum over
+  const float* next_removal;                    // of the token after
+};
 
 // Calls run(column, count, runs, is_full) for pairs of runs of 16 columns, and for what is left one
 // by one, with `runs` and `is_full` as types.
@@ -270,19 +269,19 @@ PYRITE_INLINE void each_pair(int width, Run run) {
   }
 }
 
-// Where `kRuns` runs of values from column `column` on have their part of the state: for each key all
-// of them.
-PYRITE_INLINE float* state_of(const Wkv7Work& work, int column) {
-  return work.state + size_t(column) * size_t(work.head_width);
+// Where the runs of values from column `column` on have their part of the state: for each key all of
+// them.
+PYRITE_INLINE float* state_of(const Head& head, int column) {
+  return head.state + size_t(column) * size_t(head.key_width);
 }
 
 // What the first token takes: the state's sums over keys, weighed by `removal`.
 template <int kRuns, bool kFull>
-PYRITE_INLINE void sum_removed(const Wkv7Work& work, int column, int count, float* taken) {
-  const int num_keys = work.head_width;
+PYRITE_INLINE void sum_removed(const Head& head, int column, int count, float* taken) {
+  const int num_keys = head.key_width;
   const int stride = kFull ? 16 * kRuns : count;
-  const float* removal = work.removal.row(0);
-  const float* state = state_of(work, column);
+  const float* removal = head.removal.row(0);
+  const float* state = state_of(head, column);
   Lanes total[kRuns];
   for (int i = 0; i < kRuns; ++i) total[i] = broadcast(0.0f);
   for (int key = 0; key < num_keys; ++key, state += stride) {
@@ -296,20 +295,20 @@ PYRITE_INLINE void sum_removed(const Wkv7Work& work, int column, int count, floa
 
 // One token. On the way it sums what the next one takes.
 template <int kRuns, bool kFull>
-PYRITE_INLINE void advance(const Wkv7Work& work, const KeyRows& keys, int row, int column,
-                           int count, float* taken) {
-  const int num_keys = work.head_width;
+PYRITE_INLINE void advance(const Head& head, const KeyRows& keys, int row, int column, int count,
+                           float* taken) {
+  const int num_keys = head.key_width;
   const int stride = kFull ? 16 * kRuns : count;
   const float* kept = keys.kept;
   const float* removed = keys.removed;
-  const float* added = keys.key;
-  const float* receptance = keys.receptance;
+  const float* added = keys.added;
+  const float* asked = keys.asked;
   const float* next_removal = keys.next_removal;
-  float* state = state_of(work, column);
+  float* state = state_of(head, column);
   Lanes value[kRuns], less[kRuns], total[kRuns], next[kRuns];
   for (int i = 0; i < kRuns; ++i) {
     const int at = column + 16 * i;
-    value[i] = load_columns<kFull>(work.value.row(row) + at, count);
+    value[i] = load_columns<kFull>(head.value.row(row) + at, count);
     less[i] = broadcast(0.0f) - load_columns<kFull>(taken + at, count);
     total[i] = next[i] = broadcast(0.0f);
   }
@@ -319,36 +318,74 @@ PYRITE_INLINE void advance(const Wkv7Work& work, const KeyRows& keys, int row, i
       Lanes s = fused(less[i], broadcast(removed[key]), before * broadcast(kept[key]));
       s = fused(value[i], broadcast(added[key]), s);
       store_columns<kFull>(state + 16 * i, s, count);
-      total[i] = fused(s, broadcast(receptance[key]), total[i]);
+      total[i] = fused(s, broadcast(asked[key]), total[i]);
       next[i] = fused(s, broadcast(next_removal[key]), next[i]);
     }
   }
   for (int i = 0; i < kRuns; ++i) {
     store_columns<kFull>(taken + column + 16 * i, next[i], count);
-    store_columns<kFull>(work.out.row(row) + column + 16 * i, total[i], count);
+    store_columns<kFull>(head.out.row(row) + column + 16 * i, total[i], count);
   }
 }
 
-inline void wkv7(const Wkv7Work& work) {
-  const int width = work.head_width;
+// All tokens. `fill(row, keys)` says what one does, but for what the next one removes.
+template <class Fill>
+PYRITE_INLINE void walk(const Head& head, Fill fill) {
   alignas(64) float taken[kMostHeadColumns];
   KeyRows keys;
-  each_pair(width, [&](int column, int count, auto runs, auto is_full) {
-    sum_removed<decltype(runs)::value, decltype(is_full)::value>(work, column, count, taken);
+  each_pair(head.value_width, [&](int column, int count, auto runs, auto is_full) {
+    sum_removed<decltype(runs)::value, decltype(is_full)::value>(head, column, count, taken);
   });
-  for (int row = 0; row < work.num_rows; ++row) {
-    for (const Strip* strip : {&work.receptance, &work.decay, &work.key, &work.value,
-                               &work.removal, &work.rate}) {
-      ask(*strip, row, work.num_rows, width);
-    }
-    fill(work, row, keys);
-    each_pair(width, [&](int column, int count, auto runs, auto is_full) {
-      advance<decltype(runs)::value, decltype(is_full)::value>(work, keys, row, column, count,
+  for (int row = 0; row < head.num_rows; ++row) {
+    fill(row, keys);
+    keys.next_removal = head.removal.row(std::min(row + 1, head.num_rows - 1));
+    each_pair(head.value_width, [&](int column, int count, auto runs, auto is_full) {
+      advance<decltype(runs)::value, decltype(is_full)::value>(head, keys, row, column, count,
                                                               taken);
     });
   }
 }
 
-constexpr RecurrentKernels kTable = {convolve, scan_by_state, scan_by_head, wkv4, wkv7};
+inline void wkv7(const Wkv7Work& work) {
+  constexpr float kSlowest = -0.60653066f;  // -exp(-1/2)
+  const int width = work.head_width;
+  const Head head = {work.num_rows, width, width, work.removal, work.value, work.state, work.out};
+  walk(head, [&](int row, KeyRows& keys) {
+    for (const Strip* strip : {&work.receptance, &work.decay, &work.key, &work.value,
+                               &work.removal, &work.rate}) {
+      ask(*strip, row, work.num_rows, width);
+    }
+    rows::map(width, work.decay.row(row), keys.kept, [](Lanes decay) {
+      return exponential(broadcast(kSlowest) * curves::sigmoid(decay));
+    });
+    rows::multiply_rows(work.removal.row(row), work.rate.row(row), width, keys.removed);
+    keys.added = work.key.row(row);
+    keys.asked = work.receptance.row(row);
+  });
+}
+
+inline void delta(const DeltaWork& work) {
+  const int width = work.key_width;
+  const Head head = {work.num_rows, width,     work.value_width, work.key,
+                     work.value,    work.state, work.out};
+  alignas(64) float added[kMostHeadColumns];
+  walk(head, [&](int row, KeyRows& keys) {
+    ask(work.query, row, work.num_rows, width);
+    ask(work.key, row, work.num_rows, width);
+    ask(work.value, row, work.num_rows, work.value_width);
+    const Lanes step = softplus(broadcast(*work.step.row(row) + work.step_bias));
+    const Lanes kept = exponential(step * broadcast(work.a));
+    const Lanes rate = curves::sigmoid(broadcast(*work.rate.row(row)));
+    const Lanes removed = kept * rate;
+    rows::map(width, work.key.row(row), keys.kept, [&](Lanes) { return kept; });
+    rows::map(width, work.key.row(row), keys.removed, [&](Lanes key) { return key * removed; });
+    rows::map(width, work.key.row(row), added, [&](Lanes key) { return key * rate; });
+    keys.added = added;
+    keys.asked = work.query.row(row);
+  });
+}
+
+constexpr RecurrentKernels kTable = {convolve, scan_by_state, scan_by_head,
+                                     wkv4,     wkv7,          delta};
 
 }  // namespace recurrence

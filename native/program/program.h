@@ -25,7 +25,7 @@ namespace pyrite {
 using Op = std::variant<EmbedOp, NormOp, RotateOp, ConcatOp, HeadDotOp, SelectOp, ElementOp,
                         PrepareOp, LinearOp, AdaptOp, HeadLinearOp, RouteOp, GroupOp, InnerOp,
                         PrepareInnerOp, OuterOp, SumOp, StoreOp, AttendOp, JoinOp, ShiftOp, ConvOp,
-                        ScanOp, Wkv4Op, Wkv7Op, SquaresOp, ExpertSquaresOp>;
+                        ScanOp, Wkv4Op, Wkv7Op, DeltaOp, SquaresOp, ExpertSquaresOp>;
 
 struct Sizes {
   int num_threads;

@@ -203,4 +203,31 @@ void run_chunk(const Wkv7Op& op, const Step& step, Member&, int chunk) {
   });
 }
 
+int count_chunks(const DeltaOp& op, const Step& step) { return count_parts(step, op.heads); }
+
+void run_chunk(const DeltaOp& op, const Step& step, Member&, int chunk) {
+  with_part(step, op.heads, chunk, [&](const Part& part) {
+    const int head = part.unit;
+    const int served = op.heads / op.key_heads;
+    const int key_head = op.is_tiled ? head % op.key_heads : head / served;
+    const int key_column = key_head * op.key_width, column = head * op.value_width;
+    const size_t size = size_t(op.value_width) * size_t(op.key_width);
+    DeltaWork work = {};
+    work.num_rows = part.num_rows;
+    work.key_width = op.key_width;
+    work.value_width = op.value_width;
+    work.query = strip(op.query, part, key_column);
+    work.key = strip(op.key, part, key_column);
+    work.value = strip(op.value, part, column);
+    work.step = strip(op.step, part, head);
+    work.rate = strip(op.rate, part, head);
+    work.a = op.a[head];
+    work.step_bias = op.step_bias[head];
+    work.state = step.state(part.sequence, op.state) + size_t(head) * size;
+    work.out = out_strip(op.out, part, column);
+    begin(part, work.state, size);
+    step.kernels.recurrence.delta(work);
+  });
+}
+
 }  // namespace pyrite

@@ -51,16 +51,27 @@ struct Wkv7Op {
   size_t state;  // (heads, head_width * head_width)
 };
 
+struct DeltaOp {
+  Slice query, key, value, step, rate, out;
+  const float* a;
+  const float* step_bias;
+  int heads, key_heads, key_width, value_width;
+  bool is_tiled;  // key heads serve by turns, not runs of heads
+  size_t state;   // (heads, value_width * key_width)
+};
+
 int count_chunks(const ShiftOp& op, const Step& step);
 int count_chunks(const ConvOp& op, const Step& step);
 int count_chunks(const ScanOp& op, const Step& step);
 int count_chunks(const Wkv4Op& op, const Step& step);
 int count_chunks(const Wkv7Op& op, const Step& step);
+int count_chunks(const DeltaOp& op, const Step& step);
 
 void run_chunk(const ShiftOp& op, const Step& step, Member& member, int chunk);
 void run_chunk(const ConvOp& op, const Step& step, Member& member, int chunk);
 void run_chunk(const ScanOp& op, const Step& step, Member& member, int chunk);
 void run_chunk(const Wkv4Op& op, const Step& step, Member& member, int chunk);
 void run_chunk(const Wkv7Op& op, const Step& step, Member& member, int chunk);
+void run_chunk(const DeltaOp& op, const Step& step, Member& member, int chunk);
 
 }  // namespace pyrite

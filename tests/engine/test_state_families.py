@@ -38,6 +38,8 @@ FAMILIES = (
     "lfm2_moe",
     "mamba",
     "mamba2",
+    "qwen3_5_moe_text",
+    "qwen3_next",
     "rwkv4",
     "rwkv7",
 )

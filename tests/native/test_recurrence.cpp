@@ -102,6 +102,20 @@ void wkv7(const RecurrentKernels& kernels, int first, int count, float* state, f
                 rows_of(out, first, width)});
 }
 
+void delta(const RecurrentKernels& kernels, int first, int count, float* state, float* out,
+           const int* shape) {
+  const int keys = shape[0], values = shape[1];
+  const float most = 1.0f / std::sqrt(float(keys));  // of keys, which are no longer than one
+  const Floats query = uniform(size_t(kRows * keys), 1, -1, 1);
+  const Floats key = uniform(size_t(kRows * keys), 2, -most, most);
+  const Floats value = uniform(size_t(kRows * values), 3, -1, 1);
+  const Floats step = uniform(size_t(kRows), 4, -3, 3);
+  const Floats rate = uniform(size_t(kRows), 5, -3, 3);
+  kernels.delta({count, keys, values, rows_of(query, first, keys), rows_of(key, first, keys),
+                 rows_of(value, first, values), rows_of(step, first, 1), rows_of(rate, first, 1),
+                 -0.5f, 0.1f, state, rows_of(out, first, values)});
+}
+
 // What comes out, then the state that is left.
 Floats whole(const RecurrentKernels& kernels, const Case& one) {
   Floats state = uniform(one.state_floats, 11, 0.1f, 1);
@@ -145,6 +159,8 @@ std::vector<Case> cases() {
     all.push_back({size_t(width * width), width, wkv7, {width}});
   }
   all.push_back({size_t(64 * 64), 64, wkv7, {64}});
+  all.push_back({size_t(5 * 40), 40, delta, {5, 40}});
+  all.push_back({size_t(64 * 32), 32, delta, {64, 32}});
   return all;
 }
 

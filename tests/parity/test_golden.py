@@ -34,6 +34,9 @@ RECURRENT = (
     "mamba2_limits",
     "granitemoehybrid",
     "granitemoehybrid_dense",
+    "qwen3_next",
+    "qwen3_5_text",
+    "qwen3_5_moe_text",
 )
 TINY = (
     "llama",

@@ -11,7 +11,7 @@ from pyrite._native.kernels import isa_names
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.errors import UnsupportedError
 from runners import prepare, token_ids
-from stateful import MODELS, conv, scan, wkv7
+from stateful import MODELS, conv, delta, scan, wkv7
 from steps import Part, make_batch, num_pages, sequence_logits
 
 TOKENS = 70
@@ -119,6 +119,8 @@ def test_a_step_of_any_size():
 REFUSED = {
     "17 tokens": lambda: conv(16, 17, "silu"),
     "a head of 264 columns": lambda: wkv7(1, 264),
+    "values of 264 columns": lambda: delta(1, 264, 1, 8),
+    "keys of 264 columns": lambda: delta(1, 8, 1, 264),
 }
 
 

@@ -41,7 +41,7 @@ ROW_KINDS = (
     "head_linear",
     "experts",
 )
-STATE_KINDS = ("shift", "conv", "scan", "scan_by_state", "wkv4", "wkv7")
+STATE_KINDS = ("shift", "conv", "scan", "scan_by_state", "wkv4", "wkv7", "delta")
 KINDS = ("attention", *ROW_KINDS, *STATE_KINDS)
 CURVES: tuple[Activation, ...] = ("silu", "gelu", "relu_squared", "sigmoid", "tanh")
 
@@ -108,6 +108,20 @@ def _with_state(draw, builder, kind, inputs, name) -> View:
     if kind == "wkv7":  # removal of unit length and a rate below one: the state does not grow
         removal = builder.norm(x, Norm(None, 1e-6, kind="l2"), group=HEAD)
         return builder.wkv7(x, y, y, z, removal, builder.activate(z, "sigmoid"), HEAD)
+    if kind == "delta":
+        key = builder.norm(x, Norm(None, 1e-6, kind="l2"), group=HEAD)
+        step, rate = (builder.linear(y, name + part, WIDTH // HEAD) for part in ("", ".rate"))
+        return builder.delta_rule(
+            z,
+            key,
+            y,
+            step,
+            rate,
+            a=name + FADING,
+            step_bias=name + ".bias",
+            key_heads=WIDTH // HEAD,
+            is_tiled=draw(st.booleans()),
+        )
     step = builder.linear(y, name, WIDTH if kind == "scan_by_state" else WIDTH // HEAD)
     both = builder.linear(z, name + ".both", 6)
     b, c = (View(both.value, start, 3) for start in (0, 3))

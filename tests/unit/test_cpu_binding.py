@@ -79,6 +79,11 @@ CALLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {**WKV7, "out": OUT, "head_width": 8, "state": 16},
         {"rate": NARROW, "head_width": 5, "state": 17},
     ),
+    "add_delta": (
+        {"query": X, "key": X, "value": Y, "step": (32, 2), "rate": (34, 2), "out": OUT, "a": 1,
+         "step_bias": 1, "key_heads": 2, "is_tiled": True, "state": 16},
+        {"query": NARROW, "value": NARROW, "step": ONE, "a": 0, "key_heads": 3, "state": 17},
+    ),
 }  # fmt: skip
 WRONG = [(call, name) for call, (_, wrong) in CALLS.items() for name in wrong]
 

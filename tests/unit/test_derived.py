@@ -32,6 +32,28 @@ def check(found: Tensor, expected) -> None:
             np.testing.assert_array_equal(values, flat[first : first + count])
 
 
+def test_moved_columns():
+    values = matrix(5, 12)
+    moved = values.reshape(5, 3, 4)[:, [2, 0, 1]].reshape(5, 12)
+    order = np.array([2, 0, 1])
+    for kind in ("F32", "BF16"):
+        whole = tensor(values, kind=kind)
+        held = dequantize(whole.read(), kind, (5, 12))
+        expected = held.reshape(5, 3, 4)[:, order].reshape(5, 12)
+        check(derived.picked_columns(whole, order, 4), expected)
+    assert not np.array_equal(moved, values)
+    blocks = Tensor("t", "Q8_0", (2, 96), np.arange(2 * 102, dtype=np.uint8))
+    expected = dequantize(blocks.read(), "Q8_0", (2, 96)).reshape(2, 3, 32)[:, order]
+    check(derived.picked_columns(blocks, order, 32), expected.reshape(2, 96))
+    with pytest.raises(UnsupportedError, match=r"t has type Q8_0: 16 columns"):
+        derived.picked_columns(blocks, np.arange(6), 16)
+
+
+def test_picked_values_of_what_is_made():
+    vector = derived.computed(tensor(matrix(1, 6)[0]), lambda x, _: x + 1, "one more")
+    check(derived.picked_rows(vector, [4, 1, 1]), (matrix(1, 6)[0] + 1)[[4, 1, 1]])
+
+
 def test_pieces():
     values = matrix(6, 4)
     check(derived.rows_of(tensor(values), "r", 2, 3), values[2:5])

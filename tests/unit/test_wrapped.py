@@ -16,6 +16,8 @@ WRAPPERS = [
     ("gemma3_text", "gemma3", "language_model."),
     ("gemma3_text", "gemma3", "newer"),
     ("mistral", "mistral3", "language_model."),
+    ("qwen3_5_text", "qwen3_5", "newer"),
+    ("qwen3_5_moe_text", "qwen3_5_moe", "newer"),
 ]
 
 

@@ -278,6 +278,22 @@ class Program:
         first: int,
         state: int,
     ) -> None: ...
+    def add_delta(
+        self,
+        label: str,
+        *,
+        query: Columns,
+        key: Columns,
+        value: Columns,
+        step: Columns,
+        rate: Columns,
+        out: Columns,
+        a: int,
+        step_bias: int,
+        key_heads: int,
+        is_tiled: bool,
+        state: int,
+    ) -> None: ...
     def add_wkv7(
         self,
         label: str,

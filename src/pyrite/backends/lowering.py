@@ -40,7 +40,7 @@ from pyrite.graph.ops import (
     Softcap,
 )
 from pyrite.graph.plan import Plan
-from pyrite.graph.recurrence import Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
+from pyrite.graph.recurrence import DeltaRule, Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
 from pyrite.graph.values import Norm
 
 KV_TYPES: Mapping[str, native.KvType] = {"f16": native.KvType.F16, "q8": native.KvType.Q8}
@@ -398,5 +398,6 @@ LOWERED: Mapping[type[Op], Callable[..., None]] = {
     Scan: Lowering.scan,
     Wkv4: Lowering.wkv4,
     Wkv7: Lowering.wkv7,
+    DeltaRule: Lowering.delta_rule,
     SelectRows: Lowering.select_rows,
 }

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from pyrite.backends.addresses import ACTIVATIONS, Addresses
 from pyrite.errors import UnsupportedError
-from pyrite.graph.recurrence import Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
+from pyrite.graph.recurrence import DeltaRule, Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
 
 RUN = 16  # columns that a kernel takes together
 TAPS = range(2, 17)  # of a convolution, that a kernel holds
-MOST_HEAD_COLUMNS = 256  # of Wkv7's heads, likewise
+MOST_HEAD_COLUMNS = 256  # of the keys and values of a head's state, likewise
 
 
 @dataclass(slots=True)
@@ -82,11 +82,7 @@ class StateLowering(Addresses):
         )
 
     def wkv7(self, label: str, op: Wkv7) -> None:
-        if op.head_width > MOST_HEAD_COLUMNS:
-            raise UnsupportedError(
-                f"heads of {op.head_width} columns with a state: {MOST_HEAD_COLUMNS} are the most",
-                hint="load the model with the reference backend",
-            )
+        check_head(op.head_width)
         self.program.add_wkv7(
             label,
             receptance=self._columns(op.receptance),
@@ -98,6 +94,31 @@ class StateLowering(Addresses):
             out=self._output(op),
             head_width=op.head_width,
             state=self._state_offsets[op.state],
+        )
+
+    def delta_rule(self, label: str, op: DeltaRule) -> None:
+        check_head(max(op.key_width, op.value_width))
+        self.program.add_delta(
+            label,
+            query=self._columns(op.query),
+            key=self._columns(op.key),
+            value=self._columns(op.value),
+            step=self._columns(op.step),
+            rate=self._columns(op.rate),
+            out=self._output(op),
+            a=self._vector(op.a),
+            step_bias=self._vector(op.step_bias),
+            key_heads=op.key_heads,
+            is_tiled=op.is_tiled,
+            state=self._state_offsets[op.state],
+        )
+
+
+def check_head(width: int) -> None:
+    if width > MOST_HEAD_COLUMNS:
+        raise UnsupportedError(
+            f"heads of {width} columns with a state: {MOST_HEAD_COLUMNS} are the most",
+            hint="load the model with the reference backend",
         )
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from pyrite.backends import meaning
 from pyrite.backends.weights import Floats, LazyWeights
-from pyrite.graph.recurrence import Scan, ShortConv, Wkv4, Wkv7
+from pyrite.graph.recurrence import DeltaRule, Scan, ShortConv, Wkv4, Wkv7
 
 NOTHING_YET = np.float32(-1e38)  # the exponent of an empty Wkv4 state
 
@@ -97,4 +97,35 @@ def wkv7(
         held -= taken * (removal[t] * rate[t]).reshape(rows)
         held += value[t].reshape(-1, op.head_width, 1) * key[t].reshape(rows)
         output[t] = (held @ receptance[t].reshape(-1, op.head_width, 1)).reshape(-1)
+    return output
+
+
+def delta_rule(
+    op: DeltaRule,
+    weights: LazyWeights,
+    value: Floats,
+    query: Floats,
+    key: Floats,
+    step: Floats,
+    rate: Floats,
+    state: Floats,
+) -> Floats:
+    """value (tokens, heads * value_width), query and key (tokens, key_heads * key_width), step and
+    rate (tokens, heads), state (heads * value_width * key_width,)."""
+    held = state.reshape(op.heads, op.value_width, op.key_width)
+    kept = np.exp(
+        weights.values(op.a) * np.logaddexp(np.float32(0), step + weights.values(op.step_bias))
+    )
+    share = meaning.sigmoid(rate)
+    heads = np.arange(op.heads)
+    served = heads % op.key_heads if op.is_tiled else heads // (op.heads // op.key_heads)
+    output = np.empty_like(value)
+    for t in range(len(value)):
+        keys = key[t].reshape(op.key_heads, 1, -1)[served]
+        queries = query[t].reshape(op.key_heads, -1, 1)[served]
+        values = value[t].reshape(op.heads, op.value_width, 1)
+        held *= kept[t].reshape(-1, 1, 1)
+        taken = held @ keys.transpose(0, 2, 1)
+        held += share[t].reshape(-1, 1, 1) * (values - taken) * keys
+        output[t] = (held @ queries).reshape(-1)
     return output

@@ -45,7 +45,7 @@ from pyrite.graph.ops import (
     Softcap,
 )
 from pyrite.graph.plan import Plan
-from pyrite.graph.recurrence import Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
+from pyrite.graph.recurrence import DeltaRule, Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
 from pyrite.graph.values import Rows, View
 
 
@@ -325,6 +325,10 @@ class _Step:
         views = (op.receptance, op.decay, op.key, op.value, op.removal, op.rate)
         return self._by_sequence(op.state, partial(recurrent.wkv7, op), *views)
 
+    def delta_rule(self, op: DeltaRule) -> Floats:
+        mix = partial(recurrent.delta_rule, op, self.weights)
+        return self._by_sequence(op.state, mix, op.value, op.query, op.key, op.step, op.rate)
+
     def _by_sequence(
         self, state: int, run: Callable[..., Floats], *views: View, fresh: np.float32 | None = None
     ) -> Floats:
@@ -417,6 +421,7 @@ OPERATIONS: Mapping[type, Callable[[_Step, Any], Floats]] = {
     Scan: _Step.scan,
     Wkv4: _Step.wkv4,
     Wkv7: _Step.wkv7,
+    DeltaRule: _Step.delta_rule,
     Softcap: _Step.softcap,
     SelectRows: _Step.select_rows,
 }

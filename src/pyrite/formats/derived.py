@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pyrite.errors import TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.quant.dequant import dequantize
-from pyrite.quant.formats import require_executed
+from pyrite.quant.formats import FORMATS, require_executed
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
@@ -92,10 +92,9 @@ def every_column(tensor: Tensor, first: int, step: int) -> Tensor:
 
 def picked_rows(tensor: Tensor, order: Sequence[int] | NDArray[np.int64]) -> Tensor:
     """Row i is row order[i] of the tensor; of a vector, value i."""
-    if len(tensor.shape) == 1:
-        column = picked_rows(reshaped(tensor, (tensor.shape[0], 1)), order)
-        return replace(column, shape=tensor.shape, make=lambda first, count: column.read())
     rows = np.asarray(order, np.int64)
+    if len(tensor.shape) == 1:
+        return _picked_values(tensor, rows)
 
     def make(first: int, count: int) -> Bytes:
         wanted = rows[first : first + count]
@@ -107,6 +106,38 @@ def picked_rows(tensor: Tensor, order: Sequence[int] | NDArray[np.int64]) -> Ten
 
     shape = (len(rows), tensor.shape[-1])
     return Tensor(tensor.name, tensor.type, shape, tensor.data, make, f"{tensor.recipe} picked")
+
+
+def _picked_values(vector: Tensor, order: NDArray[np.int64]) -> Tensor:
+    require_items(vector)
+    item = ITEMS[vector.type]
+
+    def make(first: int, count: int) -> Bytes:
+        return vector.read().view(item)[order].view(np.uint8)[: count * vector.num_bytes]
+
+    recipe = f"{vector.recipe} picked"
+    return Tensor(vector.name, vector.type, order.shape, vector.data, make, recipe)
+
+
+def picked_columns(tensor: Tensor, order: NDArray[np.int64], width: int) -> Tensor:
+    """Runs of `width` columns in another order. Raises UnsupportedError where a block of the type
+    is longer."""
+    block = FORMATS[tensor.type].block_columns
+    if width % block:
+        raise UnsupportedError(
+            f"tensor {tensor.name} has type {tensor.type}: {width} columns are moved together, and"
+            f" blocks are of {block}",
+            hint="take the model in F16, BF16 or F32",
+        )
+
+    run_bytes = width // block * FORMATS[tensor.type].block_bytes
+
+    def make(first: int, count: int) -> Bytes:
+        runs = tensor.read(first, count).reshape(-1, len(order), run_bytes)
+        return runs[:, order].reshape(-1)
+
+    recipe = f"{tensor.recipe} columns picked"
+    return Tensor(tensor.name, tensor.type, tensor.shape, tensor.data, make, recipe)
 
 
 def stacked(name: str, parts: Sequence[Tensor]) -> Tensor:
@@ -199,6 +230,11 @@ def computed(
 
     recipe = f"{tensor.recipe} {recipe}"
     return Tensor(tensor.name, type, tensor.shape, tensor.data, make, recipe)
+
+
+def one_more(tensor: Tensor) -> Tensor:
+    """Of norms whose weights are kept less one."""
+    return computed(tensor, lambda values, _: values + np.float32(1), "plus one")
 
 
 def as_float32(tensor: Tensor) -> Tensor:

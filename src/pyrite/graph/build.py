@@ -5,6 +5,7 @@ Models call it; it knows operations and widths, not architectures.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from pyrite.errors import TensorError
@@ -34,8 +35,10 @@ from pyrite.graph.ops import (
     SelectRows,
     Softcap,
 )
-from pyrite.graph.recurrence import Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
+from pyrite.graph.recurrence import DeltaRule, Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
 from pyrite.graph.values import Activation, Norm, Rope, Rows, Value, View
+
+DOWN_NAME = re.compile(r"(.+)\.lora_a\.(\d{1,3})")  # the other way: a weight, an adapter's number
 
 
 def down_name(weight: str, adapter: int) -> str:
@@ -298,6 +301,26 @@ class GraphBuilder:
         output = self._like(value)
         parts = (receptance, decay, key, value, removal, rate)
         return self._append(Wkv7(output.value, *parts, head_width, self._state()), output)
+
+    def delta_rule(
+        self,
+        query: View,
+        key: View,
+        value: View,
+        step: View,
+        rate: View,
+        *,
+        a: str,
+        step_bias: str,
+        key_heads: int,
+        is_tiled: bool = False,
+    ) -> View:
+        self._vector(a, step.width)
+        self._vector(step_bias, step.width)
+        output = self._like(value)
+        parts = (query, key, value, step, rate, a, step_bias)
+        op = DeltaRule(output.value, *parts, key_heads, is_tiled, self._state())
+        return self._append(op, output)
 
     def softcap(self, x: View, cap: float) -> View:
         output = self._like(x)

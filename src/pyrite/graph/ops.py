@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from pyrite.graph.recurrence import Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
+from pyrite.graph.recurrence import DeltaRule, Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
 from pyrite.graph.values import Activation, Norm, Rope, Value, View
 from pyrite.records import dataclass
 
@@ -331,11 +331,13 @@ Op = (
     | Scan
     | Wkv4
     | Wkv7
+    | DeltaRule
     | Softcap
     | SelectRows
 )  # a new operation is a row here, in the reference backend, and in the CPU backend's lowering
 
-STATEFUL = (ShiftTokens, ShortConv, Scan, Wkv4, Wkv7)  # they keep a state, numbered by `state`
+# They keep a state, numbered by `state`.
+STATEFUL = (ShiftTokens, ShortConv, Scan, Wkv4, Wkv7, DeltaRule)
 REMEMBERING = (Attention, *STATEFUL)  # what they write is read in later steps
 
 

@@ -129,3 +129,45 @@ class Wkv7:
     @property
     def state_floats(self) -> int:
         return self.key.width * self.head_width
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaRule:
+    """The gated delta rule: by head a matrix S (value_width, key_width) of values by keys:
+
+        kept, share = exp(a softplus(step + step_bias)), sigmoid(rate)
+        S = kept S
+        S = S + share (value - S key) key^T
+        output = S query
+
+    Keys are to be of unit length. Head h reads key head h // (heads / key_heads), or, where heads
+    are tiled, h % key_heads. State: (heads, value_width, key_width). Source: arXiv 2412.06464.
+    """
+
+    output: int
+    query: View  # (tokens, key_heads * key_width)
+    key: View
+    value: View  # (tokens, heads * value_width)
+    step: View  # (tokens, heads)
+    rate: View
+    a: str  # (heads,): negative
+    step_bias: str  # (heads,)
+    key_heads: int
+    is_tiled: bool
+    state: int
+
+    @property
+    def heads(self) -> int:
+        return self.step.width
+
+    @property
+    def key_width(self) -> int:
+        return self.key.width // self.key_heads
+
+    @property
+    def value_width(self) -> int:
+        return self.value.width // self.heads
+
+    @property
+    def state_floats(self) -> int:
+        return self.value.width * self.key_width

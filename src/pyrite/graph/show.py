@@ -36,7 +36,7 @@ from pyrite.graph.ops import (
     Softcap,
 )
 from pyrite.graph.plan import Plan
-from pyrite.graph.recurrence import Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
+from pyrite.graph.recurrence import DeltaRule, Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
 from pyrite.graph.rewrite import weights
 from pyrite.graph.values import Norm, Rope, View
 
@@ -275,6 +275,12 @@ def _wkv7(plan: Plan, op: Wkv7) -> str:
     return " ".join(_view(plan, view) for view in views) + f", heads of {op.head_width}"
 
 
+def _delta_rule(plan: Plan, op: DeltaRule) -> str:
+    views = (op.query, op.key, op.value, op.step, op.rate)
+    heads = f"{op.heads} heads of {op.value_width} by {op.key_width}, {op.key_heads} of keys"
+    return " ".join(_view(plan, view) for view in views) + f", {heads}"
+
+
 def _select_rows(plan: Plan, op: SelectRows) -> str:
     return _view(plan, op.input)
 
@@ -304,6 +310,7 @@ DETAILS: Mapping[type, tuple[str, Callable[[Plan, Any], str]]] = {
     Scan: ("scan", _scan),
     Wkv4: ("wkv", _wkv4),
     Wkv7: ("wkv", _wkv7),
+    DeltaRule: ("delta", _delta_rule),
     Softcap: ("softcap", _softcap),
     SelectRows: ("select", _select_rows),
 }

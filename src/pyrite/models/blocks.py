@@ -39,9 +39,16 @@ def add(graph: GraphBuilder, config: ModelConfig, x: View, part: View) -> View:
 
 
 def attention(
-    graph: GraphBuilder, config: ModelConfig, x: View, layer: int, sinks: str | None = None
+    graph: GraphBuilder,
+    config: ModelConfig,
+    x: View,
+    layer: int,
+    sinks: str | None = None,
+    *,
+    has_gate: bool = False,
 ) -> View:
-    """Projections, rotary positions, attention and output projection of one layer."""
+    """Projections, rotary positions, attention and output projection of one layer. `has_gate`:
+    what goes into the last is multiplied by the sigmoid of a projection."""
     name = f"blk.{layer}.attn_"
     own, bias = config.layers[layer], config.query_bias
     if own.key_heads == 0:
@@ -58,6 +65,8 @@ def attention(
         query = graph.rotate(query, config.head_width, own.rope)
         key = graph.rotate(key, config.head_width, own.rope)
     mixed = mix(graph, config, query, key, value, layer, sinks)
+    if has_gate:
+        mixed = graph.gate(linear(graph, x, name + "gate", mixed.width), mixed, "sigmoid")
     return linear(graph, mixed, name + "output", config.width, config.output_bias)
 
 

@@ -145,6 +145,7 @@ class Family:
     norm_bias: bool = False
     rope_layout: Literal["halves", "pairs"] = "halves"
     has_attention: bool = True  # in some layer
+    attention_period: int = 0  # p > 0: in every p-th layer, where files do not list them
     turns: bool = True  # queries and keys turn by rotary positions
     states_turning: bool = False  # files say whether they do
     still_period: int = 0  # in every so many-th layer they do not

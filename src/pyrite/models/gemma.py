@@ -13,11 +13,8 @@ from __future__ import annotations
 import re
 from dataclasses import replace
 
-import numpy as np
-
 from pyrite.errors import UnsupportedError
 from pyrite.formats import derived
-from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.values import View
 from pyrite.models import blocks, hub_config, llama
@@ -96,11 +93,7 @@ def _translate(folder: Folder, family: Family) -> None:
     hub_config.head(folder, tied=True)
     hub_config.biases(folder, feed_forward="")
     for name in [name for name in folder.tensors.all if NORM.fullmatch(name)]:
-        folder.tensors.change(name, _with_one)
-
-
-def _with_one(tensor: Tensor) -> Tensor:
-    return derived.computed(tensor, lambda values, _: values + np.float32(1), "plus one")
+        folder.tensors.change(name, derived.one_more)
 
 
 def _require_activation(folder: Folder) -> None:

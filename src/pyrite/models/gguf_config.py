@@ -40,7 +40,9 @@ HARMLESS = frozenset(
         "attention.head_count_kv",
         "expert_group_count",
         "leading_dense_block_count",
+        "nextn_predict_layers",  # see models.predictors
         "pooling_type",
+        "rope.dimension_sections",  # of images: all parts of a text's positions are the same
         "use_parallel_residual",
     }
 )
@@ -160,7 +162,7 @@ def _layers(
     windows = _windows(keys, family, count)
     turning = _turning(keys, family, count)
     feed_forward = _per_layer(keys, "feed_forward_length", count, 0, limits.MAX_WIDTH, 0)
-    key_heads = _key_heads(keys, heads)
+    key_heads = _key_heads(keys, family, heads)
     is_mixture = keys.integer("expert_count", 0, limits.MAX_EXPERTS, 0) > 0
     found = []
     for index in range(count):
@@ -178,14 +180,20 @@ def _layers(
     return tuple(found)
 
 
-def _key_heads(keys: Fields, heads: tuple[int, ...]) -> tuple[int, ...]:
-    if keys.get("attention.head_count_kv") is None:
-        return heads
-    found = _per_layer(keys, "attention.head_count_kv", len(heads), 0, max(heads))
+def _key_heads(keys: Fields, family: Family, heads: tuple[int, ...]) -> tuple[int, ...]:
+    """Of each layer; 0: it has no attention."""
+    found = heads
+    if keys.get("attention.head_count_kv") is not None:
+        found = _per_layer(keys, "attention.head_count_kv", len(heads), 0, max(heads))
     for own, shared in zip(heads, found, strict=True):
         if shared:
             limits.check_heads(own, shared)
-    return found
+    if not family.attention_period:
+        return found
+    default = family.attention_period
+    period = keys.integer("full_attention_interval", 1, limits.MAX_LAYERS, default)
+    recurrent = _pattern(keys, "attention.recurrent_layers", period, len(heads))
+    return tuple(0 if other else own for own, other in zip(found, recurrent, strict=True))
 
 
 def _turning(keys: Fields, family: Family, num_layers: int) -> tuple[bool, ...]:

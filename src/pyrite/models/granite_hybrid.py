@@ -70,8 +70,8 @@ def _only_shared(folder: Folder) -> None:
             folder.tensors.rename(f"{layer}ffn_{part}_shexp.weight", f"{layer}ffn_{part}.weight")
 
 
-# What is executed anyway, or how training started; biases would be tensors.
-_IGNORED = ("init_method", "mamba_proj_bias", "normalization_function", "num_experts_per_tok")
+# What is executed anyway, or how training started.
+_IGNORED = ("init_method", "normalization_function", "num_experts_per_tok")
 
 _LAYER = ATTENTION | PRE_NORMS | hub_space.mixer("mamba") | granite.EXPERTS | granite.SHARED
 

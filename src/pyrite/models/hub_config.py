@@ -190,10 +190,10 @@ def experts(
     found = keys.integer(count, 1, limits.MAX_EXPERTS)
     folder.put("expert_count", found)
     folder.put("expert_used_count", keys.integer("num_experts_per_tok", 1, found))
-    inner = folder.stated("feed_forward_length")
-    if width is not None:
-        inner = keys.integer(width, 1, limits.MAX_WIDTH)
-    folder.put("expert_feed_forward_length", inner)
+    if width is None:
+        folder.put("expert_feed_forward_length", folder.stated("feed_forward_length"))
+    else:
+        folder.put("expert_feed_forward_length", keys.integer(width, 1, limits.MAX_WIDTH))
     if normalized is not None:
         folder.put("expert_weights_norm", keys.boolean(normalized, False))
 

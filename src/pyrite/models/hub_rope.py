@@ -102,7 +102,18 @@ def _state(folder: Folder, keys: Fields, theta: float, width: int) -> None:
         _long(folder, keys, width)
     elif kind != "default":
         _scaled(folder, keys, kind)
+    _sections(folder, keys)
     keys.refuse_unread("the rope settings of config.json")
+
+
+def _sections(folder: Folder, keys: Fields) -> None:
+    """Which columns turn by an image's rows, columns and time: of a text these are all the same."""
+    keys.boolean("mrope_interleaved", False)
+    if (parts := keys.sequence("mrope_section", 3)) is not None:
+        counts = [
+            Fields({"mrope_section": part}).integer("mrope_section", 0, 4096) for part in parts
+        ]
+        folder.put("rope.dimension_sections", [*counts, 0])
 
 
 def _scaled(folder: Folder, keys: Fields, kind: str) -> None:

@@ -97,7 +97,7 @@ def _sizes(folder: Folder) -> None:
     hub_config.require(folder, "mamba_conv_bias")
     hub_config.ignore(folder, *IGNORED)
     folder.change("ssm_conv1d.weight", one_channel)
-    folder.change("ssm_a", _negative)
+    folder.change("ssm_a", negative)
 
 
 def one_channel(tensor: Tensor) -> Tensor:
@@ -112,7 +112,7 @@ def as_column(tensor: Tensor) -> Tensor:
     return derived.reshaped(tensor, (*tensor.shape, 1)) if len(tensor.shape) == 1 else tensor
 
 
-def _negative(tensor: Tensor) -> Tensor:
+def negative(tensor: Tensor) -> Tensor:
     """Of A_log: GGUF keeps A."""
     return derived.computed(tensor, lambda values, _: -np.exp(values), "minus exp")
 

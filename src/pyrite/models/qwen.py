@@ -34,13 +34,19 @@ def moe_layer(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> 
     normed = blocks.norm(graph, config, x, name + "attn_norm")
     x = graph.add(x, blocks.attention(graph, config, normed, index))
     normed = blocks.norm(graph, config, x, name + "ffn_norm")
+    return graph.add(x, feed_forward(graph, config, normed, index))
+
+
+def feed_forward(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View:
+    """Experts, and as much of the one that every token passes as its gate says."""
     if not config.layers[index].has_experts or config.experts is None:
-        return graph.add(x, blocks.feed_forward(graph, config, normed, index))
+        return blocks.feed_forward(graph, config, x, index)
+    name = f"blk.{index}."
     without = replace(config, experts=replace(config.experts, shared=0))
-    mixed = blocks.experts(graph, without, normed, index)
-    shared = blocks.gated(graph, config, normed, name + "ffn_", config.experts.shared, "_shexp")
-    share = graph.linear(normed, name + SHARED_GATE, 1)
-    return graph.add(x, graph.add(mixed, graph.scale_rows(shared, share, "sigmoid")))
+    mixed = blocks.experts(graph, without, x, index)
+    shared = blocks.gated(graph, config, x, name + "ffn_", config.experts.shared, "_shexp")
+    share = graph.linear(x, name + SHARED_GATE, 1)
+    return graph.add(mixed, graph.scale_rows(shared, share, "sigmoid"))
 
 
 def arrange(tensors: Tensors) -> None:
@@ -95,7 +101,7 @@ def translate_qwen2_moe(folder: Folder) -> None:
     folder.put("expert_shared_feed_forward_length", width)
 
 
-_SHARED = {
+SHARED = {
     "mlp.shared_expert.gate_proj": "ffn_gate_shexp",
     "mlp.shared_expert.up_proj": "ffn_up_shexp",
     "mlp.shared_expert.down_proj": "ffn_down_shexp",
@@ -106,7 +112,7 @@ _WINDOWS = {"max_window_layers": 28, "sliding_window": 4096}  # once they are sw
 
 HUBS = {
     "qwen2": hub("qwen2", translate, defaults=_WINDOWS),
-    "qwen2_moe": hub("qwen2moe", translate_qwen2_moe, PRE_NORM | EXPERTS | _SHARED),
+    "qwen2_moe": hub("qwen2moe", translate_qwen2_moe, PRE_NORM | EXPERTS | SHARED),
     "qwen3": hub("qwen3", translate_qwen3, PRE_NORM | HEAD_NORMS, defaults=_WINDOWS),
     "qwen3_moe": hub("qwen3moe", translate_qwen3_moe, PRE_NORM | HEAD_NORMS | EXPERTS),
 }

@@ -7,7 +7,6 @@ architecture needs and a type that is executed here.
 from __future__ import annotations
 
 import difflib
-import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from importlib import import_module
@@ -17,7 +16,7 @@ from typing import Literal
 
 from pyrite.errors import UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
-from pyrite.graph.build import GraphBuilder
+from pyrite.graph.build import DOWN_NAME, GraphBuilder
 from pyrite.graph.compile import compile_plan
 from pyrite.graph.eliminate import eliminate
 from pyrite.graph.fuse import PASSES
@@ -29,9 +28,8 @@ from pyrite.models.config import Family, ModelConfig
 from pyrite.models.gguf_config import read_gguf_config
 from pyrite.models.hub import Hub, translated
 from pyrite.models.other_kinds import refuse_other_architectures, refuse_other_kinds
+from pyrite.models.predictors import without_predictors
 from pyrite.models.tensors import check_tensors
-
-DOWN = re.compile(r"(.+)\.lora_a\.(\d{1,3})")  # graph.build.down_name
 
 # What a plan gives for each wanted row: logits, or the state after the last norm, without the head.
 Result = Literal["logits", "hidden"]
@@ -64,7 +62,10 @@ ARCHITECTURES = {
     "qwen2": "qwen",
     "qwen2moe": "qwen",
     "qwen3": "qwen",
+    "qwen35": "qwen_next",
+    "qwen35moe": "qwen_next",
     "qwen3moe": "qwen",
+    "qwen3next": "qwen_next",
     "rwkv4": "rwkv4",
     "rwkv7": "rwkv7",
     "smollm3": "smollm3",
@@ -105,7 +106,12 @@ MODEL_TYPES = {
     "qwen2": "qwen",
     "qwen2_moe": "qwen",
     "qwen3": "qwen",
+    "qwen3_5": "qwen_next",
+    "qwen3_5_moe": "qwen_next",
+    "qwen3_5_moe_text": "qwen_next",
+    "qwen3_5_text": "qwen_next",
     "qwen3_moe": "qwen",
+    "qwen3_next": "qwen_next",
     "rwkv": "rwkv4",
     "rwkv7": "rwkv7",
     "smollm3": "smollm3",
@@ -137,6 +143,7 @@ def arranged(checkpoint: Checkpoint) -> Checkpoint:
     """Tensors as the architecture's layers read them: fused ones are split, and so on."""
     refuse_other_kinds(checkpoint)
     family = find_family(checkpoint.architecture)
+    checkpoint = without_predictors(checkpoint)
     tensors = Tensors(dict(checkpoint.tensors))
     tensors.split_fused()
     if family.arrange is not None:
@@ -170,7 +177,7 @@ def build_plan(
 
 def ranks_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     """Of each weight that adapters change: the rank of each adapter, 0 where it does not."""
-    matches = [(DOWN.fullmatch(name), tensor) for name, tensor in tensors.items()]
+    matches = [(DOWN_NAME.fullmatch(name), tensor) for name, tensor in tensors.items()]
     found = [(match[1], int(match[2]), tensor.shape[0]) for match, tensor in matches if match]
     count = 1 + max((index for _, index, _ in found), default=-1)
     ranks = {weight: [0] * count for weight, _, _ in found}

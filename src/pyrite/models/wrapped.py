@@ -12,7 +12,7 @@ from pyrite.errors import FormatError
 from pyrite.formats.checkpoint import POOLING, Checkpoint
 from pyrite.models.fields import Fields
 
-SEEING = re.compile(r"(model\.)?(vision_tower|vision_model|multi_modal_projector)\..+")
+SEEING = re.compile(r"(model\.)?(vision_tower|vision_model|visual|multi_modal_projector)\..+")
 
 # Of the outer object: what concerns the text model too.
 SHARED = ("generation_config", "quantization_config", "tie_word_embeddings", POOLING)
@@ -28,8 +28,11 @@ OUTER_KEYS = frozenset(
         "multimodal_projector_bias",
         "projector_hidden_act",
         "spatial_merge_size",
+        "video_token_id",
         "vision_config",
+        "vision_end_token_id",
         "vision_feature_layer",
+        "vision_start_token_id",
     )
 )
 

@@ -1,0 +1,42 @@
+"""Layers that predict further tokens (multi-token prediction) are left out of a GGUF file's model.
+
+They are its last ones, and `nextn_predict_layers` says how many. Knows no architecture.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from pyrite.formats.checkpoint import Checkpoint
+from pyrite.models import config as limits
+from pyrite.models.arrange import LAYER
+from pyrite.models.fields import Fields
+
+COUNT = "nextn_predict_layers"
+
+
+def without_predictors(checkpoint: Checkpoint) -> Checkpoint:
+    """Keys that have an entry a layer lose theirs, too. Raises FormatError."""
+    prefix = checkpoint.architecture + "."
+    keys = Fields(checkpoint.metadata, prefix=prefix)
+    count = keys.integer(COUNT, 0, limits.MAX_LAYERS, 0)
+    if count == 0:
+        return checkpoint
+    whole = keys.integer("block_count", count + 1, limits.MAX_LAYERS)
+    kept = whole - count
+    metadata = {
+        key: _cut(value, whole, kept) if key.startswith(prefix) else value
+        for key, value in checkpoint.metadata.items()
+    }
+    tensors = {
+        name: tensor
+        for name, tensor in checkpoint.tensors.items()
+        if not ((match := LAYER.match(name)) and kept <= int(match[1]) < whole)
+    }
+    metadata |= {prefix + "block_count": kept, prefix + COUNT: 0}
+    return replace(checkpoint, metadata=metadata, tensors=tensors)
+
+
+def _cut(value: object, whole: int, kept: int) -> object:
+    is_by_layer = not isinstance(value, str) and hasattr(value, "__len__") and len(value) == whole
+    return value[:kept] if is_by_layer else value  # type: ignore[index]
