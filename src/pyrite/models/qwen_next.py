@@ -148,7 +148,7 @@ def _translate(folder: Folder) -> None:
     hub_config.stream(folder)
     hub_config.heads(folder)
     hub_config.norms(folder)
-    rope(folder)
+    rope(folder, is_partial=True)
     hub_config.require_activation(folder, "silu")
     hub_config.head(folder)
     hub_config.biases(folder, feed_forward="")
