@@ -74,6 +74,8 @@ TINY = (
     "granitemoeshared",
     "deepseek_v2_groups",
     "olmo3",
+    "glm4",
+    "glm4_moe_lite",
     *RECURRENT,
 )
 QUANTIZED = tuple(

@@ -27,6 +27,7 @@ FAMILIES = (
     "cohere2",
     "stablelm_parallel",
     "gpt2",
+    "glm4",
 )
 VOCABULARY = 96  # of the smallest of them
 TOKENS = 96

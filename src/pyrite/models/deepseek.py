@@ -1,4 +1,5 @@
-"""DeepSeek V1, V2 and V3: mixtures; from V2 on attention keeps keys and values compressed.
+"""DeepSeek V1, V2 and V3, and GLM 4.7 Flash: mixtures; from V2 on attention keeps keys and values
+compressed.
 
 All have experts that every token passes beside those that a router chooses; V1's layers are
 Llama's.
@@ -13,6 +14,7 @@ Source: arXiv 2401.06066, 2405.04434, 2412.19437.
 
 from __future__ import annotations
 
+from collections.abc import Container
 from dataclasses import replace
 
 from pyrite.errors import TensorError, UnsupportedError
@@ -182,14 +184,24 @@ def _experts(folder: Folder) -> None:
     keys = folder.keys
     hub_config.experts(folder, count="n_routed_experts")
     leading = keys.integer("first_k_dense_replace", 0, folder.num_layers, 0)
+    kinds = hub_config.layer_types(folder, ("dense", "sparse"), "mlp_layer_types")
+    if kinds is not None:
+        leading = kinds.count("dense")
     folder.put("leading_dense_block_count", leading)
-    hub_config.told_mixtures(folder, range(leading, folder.num_layers))
+    hub_config.told_mixtures(folder, _mixtures(folder, leading, kinds))
     keys.integer("moe_layer_freq", 1, 1, 1)
     shared = keys.integer("n_shared_experts", 0, limits.MAX_EXPERTS, 0)
     folder.put("expert_shared_count", shared)
     width = shared * folder.stated("expert_feed_forward_length")
     folder.put("expert_shared_feed_forward_length", width)
     folder.put("expert_weights_scale", keys.number("routed_scaling_factor", 1e-6, 1e6, 1.0))
+
+
+def _mixtures(folder: Folder, leading: int, kinds: tuple[str, ...] | None) -> Container[int]:
+    """The layers with experts: as they are listed, or all after the first ones."""
+    if kinds is None:
+        return range(leading, folder.num_layers)
+    return [index for index, kind in enumerate(kinds) if kind == "sparse"]
 
 
 def _groups(folder: Folder, method: str, scoring: str) -> None:
@@ -245,11 +257,13 @@ _V3 = {  # where config.json says nothing of them
     "routed_scaling_factor": 2.5,
     "topk_group": 4,
 }
+_GLM = {"first_k_dense_replace": 1, "norm_topk_prob": True, "routed_scaling_factor": 1.8}
 
 HUBS = {
     "deepseek": hub("deepseek", translate, _LAYER),
     "deepseek_v2": hub("deepseek2", translate_v2, _LAYER | _ATTENTION),
     "deepseek_v3": hub("deepseek2", translate_v3, _LAYER | _ATTENTION, defaults=_V3),
+    "glm4_moe_lite": hub("deepseek2", translate_v3, _LAYER | _ATTENTION, defaults=_GLM),
     "kimi_k2": hub("deepseek2", translate_v3, _LAYER | _ATTENTION),
 }
 

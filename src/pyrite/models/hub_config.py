@@ -233,14 +233,16 @@ def _listed(folder: Folder, older: tuple[bool, ...]) -> tuple[bool, ...]:
     return older if types is None else tuple(kind == "sliding_attention" for kind in types)
 
 
-def layer_types(folder: Folder, known: tuple[str, ...]) -> tuple[str, ...] | None:
+def layer_types(
+    folder: Folder, known: tuple[str, ...], key: str = "layer_types"
+) -> tuple[str, ...] | None:
     """The kind of each layer, where config.json lists them."""
-    types = folder.keys.sequence("layer_types", folder.num_layers)
+    types = folder.keys.sequence(key, folder.num_layers)
     if types is None:
         return None
     for kind in types:
         if kind not in known:
-            raise UnsupportedError(f"layer_types holds {str(kind)[:60]!r}: not executed here")
+            raise UnsupportedError(f"{key} holds {str(kind)[:60]!r}: not executed here")
     return tuple(types)
 
 
