@@ -5,9 +5,9 @@
 
 #include <cxxabi.h>
 
-// As nanobind's gil_scoped_release, but for the end of the process: a daemon thread that wants the lock
-// back from an interpreter which has ended is unwound (pthread_exit), and a destructor that is unwound
-// ends the process in an abort. Such a thread sleeps here instead, for the moment that is left.
+// As nanobind's gil_scoped_release, but for the end of the process: a daemon thread that wants the
+// lock back from an interpreter which has ended is unwound (pthread_exit), and a destructor that is
+// unwound ends the process in an abort. Such a thread sleeps here instead, for the moment that is left.
 class Released {
  public:
   Released() : state_(PyEval_SaveThread()) {}

@@ -12,8 +12,9 @@ void bind_program(nb::module_ module);
 
 namespace {
 
-// What outlives the interpreter is told of in Python's development mode (python -X dev) alone: a daemon
-// thread that a process leaves in the middle of a call keeps all that it uses, and nobody can help it.
+// What outlives the interpreter is told of in Python's development mode (python -X dev) alone: a
+// daemon thread that a process leaves in the middle of a call keeps all that it uses, and nobody can
+// help it.
 void set_leak_warnings() {
   nb::set_leak_warnings(nb::cast<bool>(nb::module_::import_("sys").attr("flags").attr("dev_mode")));
 }

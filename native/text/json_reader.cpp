@@ -178,7 +178,8 @@ int64_t JsonReader::integer() {
   int64_t value = 0;
   const uint8_t* digits = at_ + (at_ < end_ && *at_ == '-');
   if (digits == end_ || !is_digit(*digits)) fail("a whole number");
-  if (*digits == '0' && digits + 1 < end_ && is_digit(digits[1])) fail("a number without zeros before it");
+  const bool leads = *digits == '0' && digits + 1 < end_ && is_digit(digits[1]);
+  if (leads) fail("a number without zeros before it");
   const auto [stop, error] = std::from_chars(as_text(at_), as_text(end_), value);
   if (error != std::errc()) fail("a number of at most 64 bits");
   at_ += stop - as_text(at_);

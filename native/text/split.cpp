@@ -208,15 +208,15 @@ size_t punctuation(const Text& text, size_t at) {
   });
 }
 
-// Whether the character that byte-level vocabularies write for a byte is a number: digits, and of the
-// Latin ones those of \u00B2\u00B3\u00B9\u00BC\u00BD\u00BE.
+// Whether the character that byte-level vocabularies write for a byte is a number: digits, and of
+// the Latin ones those of \u00B2\u00B3\u00B9\u00BC\u00BD\u00BE.
 bool is_number_of_alphabet(uint8_t byte) {
   return (byte >= '0' && byte <= '9') || byte == 0xB2 || byte == 0xB3 || byte == 0xB9 ||
          (byte >= 0xBC && byte <= 0xBE);
 }
 
-// Digits behind ByteLevel, in tokenizer.json: the runs of such bytes, and what lies between them, which
-// may be parts of characters.
+// Digits behind ByteLevel, in tokenizer.json: the runs of such bytes, and what lies between them,
+// which may be parts of characters.
 size_t numbers_of_alphabet(const Text& text, size_t at) {
   const bool is_number = is_number_of_alphabet(text.byte(at));
   size_t end = at + 1;
@@ -277,7 +277,8 @@ constexpr Match kYoutu[] = {youtu_scripts, o200k<1, true>, nullptr};
 constexpr Match kBloom[] = {bloom, nullptr};
 constexpr Match kViking[] = {bloom, one_number, nullptr};
 constexpr Match kFalcon[] = {punctuation<true>, gpt2, three_digits, nullptr};
-constexpr Match kFalconFolder[] = {punctuation<true>, gpt2, numbers_of_alphabet, three_digits, nullptr};
+constexpr Match kFalconFolder[] = {punctuation<true>, gpt2, numbers_of_alphabet, three_digits,
+                                   nullptr};
 constexpr Match kDefault[] = {punctuation<false>, gpt2, all_numbers, three_digits, nullptr};
 
 constexpr Splitter kSplitters[] = {

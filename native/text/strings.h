@@ -29,6 +29,12 @@ struct StringList {
     lengths.push_back(int32_t(string.size()));
     bytes.insert(bytes.end(), string.begin(), string.end());
   }
+
+  // Goes on with the last string.
+  void extend(std::string_view string) {
+    lengths.back() += int32_t(string.size());
+    bytes.insert(bytes.end(), string.begin(), string.end());
+  }
 };
 
 // Walks `count` strings, each a little-endian 64-bit length followed by its bytes, and writes where

@@ -41,15 +41,14 @@ StringList read_merges(JsonReader& json, size_t most) {
   StringList merges;
   json.expect('[');
   if (json.take(']')) return merges;
-  std::string merge;
   do {
     check_count(merges.starts.size(), most);
     if (json.take('[')) {
-      merge = json.string();
+      merges.add(json.string());
       json.expect(',');
-      (merge += ' ') += json.string();
+      merges.extend(" ");
+      merges.extend(json.string());
       json.expect(']');
-      merges.add(merge);
     } else {
       merges.add(json.string());
     }
@@ -159,7 +158,8 @@ std::vector<uint8_t> made_names(const Strings& merges, const Strings& names) {
     const std::string_view merge = merges[i];
     if (merge.size() > sought.longest() + 1) continue;
     // A part may be a space itself, so each space may be the one between them.
-    for (size_t space = merge.find(' ', 1); space < merge.size(); space = merge.find(' ', space + 1)) {
+    for (size_t space = merge.find(' ', 1); space < merge.size();
+         space = merge.find(' ', space + 1)) {
       (joined = merge.substr(0, space)) += merge.substr(space + 1);
       const int32_t found = sought.find(as_bytes(joined), joined.size());
       if (found >= 0) made[size_t(found)] = 1;

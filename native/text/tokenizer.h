@@ -73,8 +73,8 @@ class Tokenizer {
   void encode_between(const uint8_t* text, size_t size, bool first,
                       std::vector<int32_t>& ids) const;
 
-  // The bytes of the ids, joined. `skip_special`: control and unknown tokens give none. Where it strips,
-  // a space that `encode` put before the text, or after a marker that is shown, is taken away.
+  // The bytes of the ids, joined. `skip_special`: control and unknown tokens give none. Where it
+  // strips, a space that `encode` put before the text, or after a marker that is shown, is taken away.
   std::string decode(const int32_t* ids, size_t count, bool skip_special) const;
 
   std::string_view bytes(int32_t id) const { return vocabulary_.bytes(id); }

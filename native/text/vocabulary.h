@@ -39,7 +39,7 @@ class Vocabulary {
   Kind kind(int32_t id) const { return kinds_[size_t(id)]; }
   bool findable(int32_t id) const { return findable_[size_t(id)]; }
   size_t longest() const { return longest_; }
-  int32_t repeated() const { return repeated_; }  // a findable token with an earlier one's bytes, or -1
+  int32_t repeated() const { return repeated_; }  // a findable token that an earlier one equals, or -1
 
   std::string_view bytes(int32_t id) const {
     const char* first = reinterpret_cast<const char*>(bytes_.data()) + starts_[size_t(id)];
