@@ -23,7 +23,12 @@ Added = dict[str, NDArray[np.float32]]  # to each weight
 
 
 def write_peft(
-    path: Path, base: Checkpoint, modules: Sequence[str], seed: int, **config: object
+    path: Path,
+    base: Checkpoint,
+    modules: Sequence[str],
+    seed: int,
+    rank: int = RANK,
+    **config: object,
 ) -> Added:
     """A folder as PEFT writes it; gives what it adds to each weight."""
     random = np.random.default_rng(seed)
@@ -32,14 +37,14 @@ def write_peft(
         if not any(name.endswith(module + ".weight") for module in modules):
             continue
         rows, columns = tensor.shape
-        down = random.standard_normal((RANK, columns)).astype(np.float32) / np.float32(columns**0.5)
-        up = random.standard_normal((rows, RANK)).astype(np.float32) * np.float32(0.3)
+        down = random.standard_normal((rank, columns)).astype(np.float32) / np.float32(columns**0.5)
+        up = random.standard_normal((rows, rank)).astype(np.float32) * np.float32(0.3)
         module = "base_model.model." + name.removesuffix(".weight")
         tensors |= {f"{module}.lora_A.weight": down, f"{module}.lora_B.weight": up}
-        added[name] = (up * np.float32(ALPHA / RANK)) @ down
+        added[name] = (up * np.float32(ALPHA / rank)) @ down
     path.mkdir()
     save_file(tensors, path / "adapter_model.safetensors")
-    settings = {"peft_type": "LORA", "r": RANK, "lora_alpha": ALPHA, "bias": "none"}
+    settings = {"peft_type": "LORA", "r": rank, "lora_alpha": ALPHA, "bias": "none"}
     (path / "adapter_config.json").write_text(json.dumps({**settings, **config}))
     return added
 

@@ -33,14 +33,29 @@ from pyrite.quant.dequant import dequantize
 from steps import Part, make_batch, num_pages
 
 IDS = list(range(5, 25))
+# What is adapted, where it is not what most models have.
+MODULES_OF = {
+    "phi3": ("self_attn.qkv_proj", "mlp.gate_up_proj"),
+    "glm4": ("self_attn.q_proj", "mlp.gate_up_proj"),
+    "granitemoehybrid_dense": ("self_attn.q_proj", "mamba.in_proj", "mamba.out_proj"),
+    "qwen3_next": (
+        "self_attn.q_proj",
+        "linear_attn.in_proj_qkvz",
+        "linear_attn.in_proj_ba",
+        "linear_attn.out_proj",
+    ),
+    "qwen3_5_text": ("self_attn.q_proj", "linear_attn.in_proj_qkv", "linear_attn.in_proj_z"),
+}
 
 
 def logits(model: Checkpoint, adapters, backend=None, threads: int = 1, ids=IDS):
     """Of the same tokens as sequences with each of these adapters, in one batch."""
+    plan = build_plan(model)
     runner = (backend or ReferenceBackend()).prepare(
-        build_plan(model),
+        plan,
         model.tensors,
         num_pages=8,
+        num_slots=8 if plan.has_state else 0,
         max_tokens=128,
         num_threads=threads,
         precision="default",
@@ -54,12 +69,12 @@ def logits(model: Checkpoint, adapters, backend=None, threads: int = 1, ids=IDS)
     return runner.run(batch).reshape(len(adapters), len(ids), -1).copy()
 
 
-@pytest.mark.parametrize("case", ["llama", "qwen2", "gemma", "phi3"])
+@pytest.mark.parametrize("case", ["llama", "qwen2", "gemma", *MODULES_OF])
 def test_each_sequence_has_its_own(golden: Path, tmp_path: Path, case: str):
     """Two adapters and none in one batch, against the model with each merged."""
     path = golden / "tiny" / case
     base = open_checkpoint(path)
-    modules = MODULES if case != "phi3" else ("self_attn.qkv_proj", "mlp.gate_up_proj")
+    modules = MODULES_OF.get(case, MODULES)
     added = [
         write_peft(tmp_path / "one", base, modules, 1),
         write_peft(tmp_path / "two", base, modules[:1], 2, lora_dropout=0.1),
@@ -72,19 +87,19 @@ def test_each_sequence_has_its_own(golden: Path, tmp_path: Path, case: str):
         found, (merged(base, added[1]), as_model(base), merged(base, added[0])), strict=True
     ):
         expected = logits(model, [-1])[0]
-        assert np.abs(row - expected).max() < 3e-5 * expected.std()
+        assert np.abs(row - expected).max() < 1e-4 * expected.std()
     on_cpu = logits(with_adapters(open_model(path), adapters), [1, -1, 0], CpuBackend())
     assert np.abs(on_cpu - found).max() < 1e-2 * found.std()
     plain = logits(as_model(base), [-1])[0]
     assert np.abs(found[2] - plain).max() > 0.1 * plain.std()
 
 
-@pytest.mark.parametrize("case", ["llama", "gemma", "phi3"])
+@pytest.mark.parametrize("case", ["llama", "gemma", "phi3", "qwen3_next"])
 def test_company_changes_no_bit(golden: Path, tmp_path: Path, case: str):
     """Alone, beside others, by two threads; a sequence without is as without any loaded."""
     path = golden / "tiny" / case
     base = open_checkpoint(path)
-    modules = MODULES if case != "phi3" else ("self_attn.qkv_proj", "mlp.gate_up_proj")
+    modules = MODULES_OF.get(case, MODULES)
     for name, seed in (("one", 1), ("two", 2)):
         write_peft(tmp_path / name, base, modules, seed)
     adapters = read_adapters((str(tmp_path / "one"), str(tmp_path / "two")), path)
@@ -94,6 +109,16 @@ def test_company_changes_no_bit(golden: Path, tmp_path: Path, case: str):
         alone = logits(model, [adapter], CpuBackend())[0]
         np.testing.assert_array_equal(together[index], alone)
     np.testing.assert_array_equal(together[1], logits(as_model(base), [-1], CpuBackend())[0])
+
+
+@pytest.mark.parametrize("rank", [RANK, 48])
+def test_a_projection_whose_columns_are_moved(golden: Path, tmp_path: Path, rank: int):
+    """The first matrix would have to follow; 48 is as many columns as the weight has."""
+    path = golden / "tiny" / "qwen3_5_text"
+    base = open_checkpoint(path)
+    write_peft(tmp_path / "one", base, ("linear_attn.out_proj",), 1, rank=rank)
+    with pytest.raises(UnsupportedError, match=r"ssm_out\.weight cannot be adapted: the columns"):
+        read_adapters((str(tmp_path / "one"),), path)
 
 
 @pytest.mark.parametrize("numbers", [[2], [-2], [0, 0]])

@@ -21,6 +21,7 @@ from pyrite.quant.formats import FORMATS, require_executed
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
+MOVED = "columns picked"  # in the recipe of what picked_columns made
 ITEMS = {"F32": np.uint32, "F16": np.uint16, "BF16": np.uint16}  # types whose values stand alone
 
 
@@ -120,10 +121,12 @@ def _picked_values(vector: Tensor, order: NDArray[np.int64]) -> Tensor:
 
 
 def picked_columns(tensor: Tensor, order: NDArray[np.int64], width: int) -> Tensor:
-    """Runs of `width` columns in another order. Raises UnsupportedError where a block of the type
-    is longer."""
+    """Runs of `width` columns in another order. Of rows of another length nothing moves: whoever
+    takes them compares shapes, or asks `moves_columns`. Raises UnsupportedError where a block of
+    the type is longer."""
+    fits = tensor.shape[-1] == len(order) * width
     block = FORMATS[tensor.type].block_columns
-    if width % block:
+    if fits and width % block:
         raise UnsupportedError(
             f"tensor {tensor.name} has type {tensor.type}: {width} columns are moved together, and"
             f" blocks are of {block}",
@@ -133,11 +136,18 @@ def picked_columns(tensor: Tensor, order: NDArray[np.int64], width: int) -> Tens
     run_bytes = width // block * FORMATS[tensor.type].block_bytes
 
     def make(first: int, count: int) -> Bytes:
+        if not fits:
+            return tensor.read(first, count)
         runs = tensor.read(first, count).reshape(-1, len(order), run_bytes)
         return runs[:, order].reshape(-1)
 
-    recipe = f"{tensor.recipe} columns picked"
+    recipe = f"{tensor.recipe} {MOVED}"
     return Tensor(tensor.name, tensor.type, tensor.shape, tensor.data, make, recipe)
+
+
+def moves_columns(tensor: Tensor) -> bool:
+    """Whether it was made by `picked_columns`."""
+    return MOVED in tensor.recipe
 
 
 def stacked(name: str, parts: Sequence[Tensor]) -> Tensor:

@@ -22,6 +22,7 @@ from pyrite.errors import (
     TensorError,
     UnsupportedError,
 )
+from pyrite.formats import derived
 from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
 from pyrite.formats.prequantized import SETTINGS, read_quantized
 from pyrite.graph.build import down_name, up_name
@@ -224,6 +225,12 @@ def _matched(model: Checkpoint, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
     for weight, pair in pairs.items():
         if _place(pair.up) not in used:
             raise UnsupportedError(f"{weight} cannot be adapted: it is not a projection of its own")
+    for name in found:
+        if derived.moves_columns(model.tensors[name]):
+            raise UnsupportedError(
+                f"{name} cannot be adapted: the columns of the model's are in another order here",
+                hint="train the adapter on the other projections",
+            )
     return found
 
 

@@ -205,6 +205,8 @@ def _experts(folder: Folder) -> None:
 def _tile(folder: Folder) -> None:
     """From runs of heads that read the same keys to heads that read them by turns."""
     key_heads, heads = folder.stated("ssm.group_count"), folder.stated("ssm.time_step_rank")
+    if heads == key_heads:
+        return
     width = folder.stated("ssm.inner_size") // heads
     turns = np.arange(heads).reshape(key_heads, -1).T.reshape(-1)
     rows = _expanded(turns, width)
@@ -220,7 +222,7 @@ def _tile(folder: Folder) -> None:
         ("ssm_dt.bias", turns),
     ):
         folder.change(name, partial(_picked, order=order))
-    folder.change("ssm_out.weight", lambda tensor: _turned(tensor, turns, width))
+    folder.change("ssm_out.weight", partial(derived.picked_columns, order=turns, width=width))
 
 
 def _expanded(heads: NDArray[np.int64], width: int) -> NDArray[np.int64]:
@@ -232,12 +234,6 @@ def _picked(tensor: Tensor, order: NDArray[np.int64]) -> Tensor:
     if tensor.shape[0] != len(order):
         return tensor  # its shape is refused when it is compared
     return derived.picked_rows(tensor, order)
-
-
-def _turned(tensor: Tensor, heads: NDArray[np.int64], width: int) -> Tensor:
-    if tensor.shape[-1] != len(heads) * width:
-        return tensor
-    return derived.picked_columns(tensor, heads, width)
 
 
 def _part_projection(folder: Folder) -> None:
