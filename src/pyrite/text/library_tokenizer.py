@@ -181,8 +181,8 @@ class LibraryTokenizer(Tokenizer):
 
     @cached_property
     def _written(self) -> Callable[[str], bytes]:
-        decoder = json.loads(self._special.to_str()).get("decoder") or {}
-        return reader_of(decoder.get("decoders", [decoder]))
+        decoder = json.loads(self._special.to_str()).get("decoder")
+        return reader_of([] if decoder is None else decoder.get("decoders", [decoder]))
 
 
 def _inside(places: Sequence[Place], spans: Sequence[Span]) -> Iterator[Place]:

@@ -13,14 +13,17 @@ BYTE_PIECE = re.compile(r"<0x([0-9A-F]{2})>")
 
 
 def reader_of(steps: Sequence[Mapping[str, Any]]) -> Callable[[str], bytes]:
-    """By the steps of a tokenizer.json's decoder."""
-    kinds = [step.get("type") for step in steps]
+    """By the steps of a tokenizer.json's decoder; without any, pieces are words apart."""
+    kinds = {step.get("type"): step for step in steps}
     if "ByteLevel" in kinds:
         return byte_level
     if "WordPiece" in kinds:
-        prefix = steps[kinds.index("WordPiece")].get("prefix", "##")
+        prefix = kinds["WordPiece"].get("prefix", "##")
         return lambda text: word_piece(text, prefix)
-    return bounded
+    if "BPEDecoder" in kinds:
+        suffix = kinds["BPEDecoder"].get("suffix", "</w>")
+        return lambda text: text.replace(suffix, " ").encode()
+    return bounded if kinds else lambda text: (" " + text).encode()
 
 
 def byte_level(text: str) -> bytes:
