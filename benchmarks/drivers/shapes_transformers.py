@@ -15,7 +15,7 @@ config = json.load(sys.stdin)
 kind = config.pop("model_type")
 with torch.device("meta"):
     model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, **config))
-is_tied = config.get("tie_word_embeddings", False)
+is_tied = config.get("tie_word_embeddings", config.get("tie_embedding", False))
 tied = set(getattr(model, "_tied_weights_keys", None) or ()) if is_tied else set()
 shapes = {name: list(value.shape) for name, value in model.state_dict().items() if name not in tied}
 json.dump(shapes, sys.stdout)

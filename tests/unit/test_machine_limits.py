@@ -101,6 +101,26 @@ def test_work_of_a_real_plan(golden: Path) -> None:
     assert fast.layers[0].position_bytes < default.layers[0].position_bytes
 
 
+def test_work_of_a_mixture(golden: Path) -> None:
+    """Of its stacks as many matrices count as a token has experts."""
+    checkpoint = open_model(golden / "tiny" / "mixtral")
+    work = work_of(build_plan(checkpoint), checkpoint, "default", "f16")
+    sizes = {name: tensor.num_bytes for name, tensor in checkpoint.tensors.items()}
+    stacks = sum(size for name, size in sizes.items() if "_exps" in name)
+    others = sum(size for name, size in sizes.items() if "_exps" not in name)
+    unread = sum(size for name, size in sizes.items() if "norm" in name or "token_embd" in name)
+    assert work.weight_bytes == others - unread + stacks * 2 // 4
+
+
+def test_work_of_states(golden: Path) -> None:
+    """Each stream's are read once a step."""
+    checkpoint = open_model(golden / "tiny" / "mamba")
+    plan = build_plan(checkpoint)
+    work = work_of(plan, checkpoint, "default", "f16")
+    one, two = (work.cost([Step(1, streams)]).num_bytes for streams in (1, 2))
+    assert two - one == 4 * sum(plan.states) > 0
+
+
 def test_steps_of_a_test() -> None:
     assert list(SpeedTest("pp", 700, 100).steps(512)) == [Step(512, 1, 100), Step(188, 1, 612)]
     assert list(SpeedTest("tg", 2, 9, 32).steps(512)) == [Step(1, 32, 9), Step(1, 32, 10)]

@@ -1,17 +1,19 @@
 """What tokens cost a model: bytes that are read and multiply-adds. Read off the plan.
 
-The least that a step needs: every weight is read once, and the keys and values of each sequence
-once. What a machine's limits make of it is the least time that the step can take.
+The least that a step needs: every weight is read once, of experts those that one token chooses, and
+the keys, values and states of each sequence once. What a machine's limits make of it is the least
+time that the step can take.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from pyrite.graph.ops import Attention, Linear
-from pyrite.models.estimate import head_bytes
+from pyrite.graph.ops import Attention, Experts, HeadLinear, Linear, Op
+from pyrite.models.estimate import head_bytes, state_bytes_of
 
 if TYPE_CHECKING:
     from pyrite.cli.limits import Limits
@@ -76,6 +78,7 @@ class Cost:
 class Work:
     matrices: tuple[Matrices, ...]
     layers: tuple[Layer, ...]
+    state_bytes: int = 0  # of a sequence
 
     @property
     def weight_bytes(self) -> int:
@@ -96,9 +99,9 @@ class Work:
         return Cost(num_bytes, products)
 
     def _kept_bytes(self, step: Step) -> int:
-        """Keys and values that the tokens of one stream see, each once."""
+        """States, and keys and values that the tokens of one stream see, each once."""
         end = step.depth + step.tokens
-        return sum(
+        return self.state_bytes + sum(
             layer.position_bytes
             * (min(end, layer.window + step.tokens - 1) if layer.window else end)
             for layer in self.layers
@@ -120,18 +123,30 @@ def work_of(plan: Plan, checkpoint: Checkpoint, precision: str, kv_type: str) ->
     """Rows whose logits are wanted keep two planes in every precision, as backends.base demands."""
     matrices: dict[tuple[str, int, bool], list[int]] = {}
     for op in plan.ops:
-        if isinstance(op, Linear):
+        for name in matrices_of(op):
             wanted = plan.values[op.output].rows == "outputs"
             planes = 2 if wanted else PLANES[precision]
-            for name in op.weights:
-                tensor = checkpoint.tensors[name]
-                total = matrices.setdefault((tensor.type, planes, wanted), [0, 0])
-                total[0] += tensor.num_bytes
-                total[1] += tensor.shape[0] * tensor.shape[1]
+            tensor = checkpoint.tensors[name]
+            of, used = (tensor.shape[0], op.routing.num_used) if isinstance(op, Experts) else (1, 1)
+            total = matrices.setdefault((tensor.type, planes, wanted), [0, 0])
+            total[0] += tensor.num_bytes * used // of
+            total[1] += math.prod(tensor.shape) * used // of
     return Work(
         tuple(Matrices(*key, *total) for key, total in matrices.items()),
         tuple(layer_of(op, kv_type) for op in plan.ops if isinstance(op, Attention)),
+        state_bytes_of(plan),
     )
+
+
+def matrices_of(op: Op) -> tuple[str, ...]:
+    """Those that rows are multiplied by."""
+    if isinstance(op, Linear):
+        return op.weights
+    if isinstance(op, HeadLinear):
+        return (op.weight,)
+    if isinstance(op, Experts):
+        return tuple(name for name in (op.gate, op.up, op.down) if name is not None)
+    return ()
 
 
 def layer_of(op: Attention, kv_type: str) -> Layer:
