@@ -31,6 +31,7 @@ from pyrite.export import as_gguf_file
 from pyrite.formats.tokenizer_json import string_table
 
 PROMPT, DECODE = 256, 32
+NOTHING = {"tokens_per_second": 0.0, "gb_per_second": 0.0}
 HEAD = ("family", "of", "GB", "prompt t/s", "ratio", "decode t/s", "ratio", "of memory")
 
 
@@ -82,37 +83,40 @@ def tokenizer(rows: int) -> dict[str, Any]:
 
 
 def measure(name: str, model: Path, options: argparse.Namespace) -> Pair:
-    rows = {row["test"][:2]: row for row in ours(model, options.threads)}
+    embeds = MEMBERS[name].embeds
+    works = ["-p", str(PROMPT), "-n", str(0 if embeds else DECODE), "-r", "1", "-o", "json"]
+    works += ["-t", str(options.threads)]
+    rows = {row["test"][:2]: row for row in ours(model, works)}
+    last = rows.get("tg", NOTHING)
     own = Pair(
         name,
         model.stat().st_size,
         rows["pp"]["tokens_per_second"],
-        rows["tg"]["tokens_per_second"],
-        rows["tg"]["gb_per_second"] * 1e9,
-        rows["tg"]["limits"]["reads"][0]["bytes_per_second"],
+        last["tokens_per_second"],
+        last["gb_per_second"] * 1e9,
+        rows["pp"]["limits"]["reads"][0]["bytes_per_second"],
     )
-    told = theirs(model, options.threads, options.llama_bench)
+    more = ["-embd", "1"] if embeds else []
+    told = theirs(model, [*works, *more], options.llama_bench)
     if isinstance(told, str):
         return replace(own, why=told)
     return replace(own, their_prompt=told[0], their_decode=told[1])
 
 
-def ours(model: Path, threads: int) -> Any:
-    command = [sys.executable, "-m", "pyrite", "bench", str(model), "-p", str(PROMPT)]
-    command += ["-n", str(DECODE), "-r", "1", "-t", str(threads), "-o", "json"]
+def ours(model: Path, works: list[str]) -> Any:
+    command = [sys.executable, "-m", "pyrite", "bench", str(model), *works]
     return json.loads(subprocess.run(command, capture_output=True, check=True).stdout)
 
 
-def theirs(model: Path, threads: int, program: Path) -> tuple[float, float] | str:
+def theirs(model: Path, works: list[str], program: Path) -> tuple[float, float] | str:
     """Prompt and decode, or why there are no figures."""
-    command = [str(program), "-m", str(model), "-p", str(PROMPT), "-n", str(DECODE), "-r", "1"]
-    command += ["-t", str(threads), "-o", "json"]
+    command = [str(program), "-m", str(model), *works]
     done = subprocess.run(command, capture_output=True, check=False)
     if done.returncode:
         lines = [line for line in done.stderr.decode(errors="replace").splitlines() if line]
         return next((line for line in lines if "error loading model:" in line), lines[-1])
     rows = {bool(row["n_prompt"]): row["avg_ts"] for row in json.loads(done.stdout)}
-    return rows[True], rows[False]
+    return rows[True], rows.get(False, 0.0)
 
 
 def table(pairs: Iterable[Pair]) -> str:
@@ -133,6 +137,13 @@ def row(pairs: list[Pair]) -> list[str]:
         f"{pairs[0].num_bytes / 1e9:.2f}",
         f"{middle(one.prompt for one in pairs):.0f}",
         ratio([(one.prompt, one.their_prompt) for one in pairs]),
+        *(["none"] * 3 if member.embeds else decode_cells(pairs)),
+    ]
+
+
+def decode_cells(pairs: list[Pair]) -> list[str]:
+    middle = statistics.median
+    return [
         f"{middle(one.decode for one in pairs):.1f}",
         ratio([(one.decode, one.their_decode) for one in pairs]),
         f"{middle(one.read_speed for one in pairs) / max(one.bandwidth for one in pairs):.0%}",

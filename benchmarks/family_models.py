@@ -24,12 +24,13 @@ TIED = {"tie_word_embeddings": True}
 @dataclass(frozen=True, slots=True)
 class Member:
     """`what` names the model. `layers`: of the published ones, where not all are made. `recipe`
-    is of the matrices that have no type of their own."""
+    is of the matrices that have no type of their own. `embeds`: it is for vectors of prompts."""
 
     what: str
     config: Mapping[str, Any]
     layers: str = ""
     recipe: str = "q4_0"
+    embeds: bool = False
 
 
 def of(kind: str, **more: Any) -> Config:
@@ -73,6 +74,7 @@ def deepseek(count: int, used: int, width: int, shared: int, **more: Any) -> Con
     }
 
 
+# llama.cpp knows these two by their 27 layers: with fewer it wants a query in two products.
 LATENT = {
     "kv_lora_rank": 512, "q_lora_rank": None, "qk_rope_head_dim": 64, "qk_nope_head_dim": 128,
     "v_head_dim": 128, "n_group": 1, "topk_group": 1,
@@ -121,6 +123,11 @@ MEMBERS: Mapping[str, Member] = {
         "Qwen 3 1.7B",
         of("qwen3", head_dim=128, **sized(2048, 6144, 28, 16, 8, 151936), **TIED),
     ),
+    "qwen3_embedding": Member(
+        "Qwen 3 Embedding 0.6B",
+        of("qwen3", head_dim=128, **sized(1024, 3072, 28, 16, 8, 151669), **TIED),
+        embeds=True,
+    ),
     "qwen3_moe": Member(
         "Qwen 3 30B A3B",
         of(
@@ -162,20 +169,18 @@ MEMBERS: Mapping[str, Member] = {
         layers="4 of 28",
     ),
     "deepseek_v2": Member(
-        "DeepSeek V2 Lite",
+        "DeepSeek V2 Lite with 16 of its 64 experts",
         of(
             "deepseek_v2", norm_topk_prob=False, topk_method="greedy", **LATENT,
-            **sized(2048, 10944, 4, 16, 16, 102400), **deepseek(64, 6, 1408, 2),
+            **sized(2048, 10944, 27, 16, 16, 102400), **deepseek(16, 6, 1408, 2),
         ),
-        layers="4 of 27",
     ),
     "deepseek_v3": Member(
-        "Moonlight 16B A3B, of DeepSeek V3's architecture",
+        "Moonlight 16B A3B, of DeepSeek V3's architecture, with 16 of its 64 experts",
         of(
             "deepseek_v3", norm_topk_prob=True, routed_scaling_factor=2.446, **LATENT,
-            **sized(2048, 11264, 4, 16, 16, 163840), **deepseek(64, 6, 1408, 2),
+            **sized(2048, 11264, 27, 16, 16, 163840), **deepseek(16, 6, 1408, 2),
         ),
-        layers="4 of 27",
     ),
     "granite": Member(
         "Granite 3.1 2B", of("granite", **sized(2048, 8192, 40, 32, 8, 49152), **TIED)
