@@ -4,8 +4,8 @@
 
 Models are those of `family_models.py`, with the tensors of `family_tensors.py`, in files that
 Pyrite's own converter writes. Prompt and decode are timed in turn, ours, theirs. With `--records`
-each pair is kept in a file, and the table is of all that are there. The table says where llama.cpp
-does not run a family.
+each pair is kept in a file, and the table is of all that are there, but for rounds that other
+programs disturbed. The table says where llama.cpp does not run a family.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from pyrite.export import as_gguf_file
 from pyrite.formats.tokenizer_json import string_table
 
 PROMPT, DECODE = 256, 32
+MOST_OTHERS = 0.04  # of the processors' time, in a round that counts
 NOTHING = {"tokens_per_second": 0.0, "gb_per_second": 0.0}
 HEAD = ("family", "of", "GB", "prompt t/s", "ratio", "decode t/s", "ratio", "of memory")
 
@@ -38,7 +39,8 @@ HEAD = ("family", "of", "GB", "prompt t/s", "ratio", "decode t/s", "ratio", "of 
 @dataclass(frozen=True)
 class Pair:
     """One round: tokens a second; bytes a second that our decode reads, and that the memory gives,
-    measured in the same process. `why`: what llama.cpp said where it ended without figures."""
+    measured in the same process. `why`: what llama.cpp said where it ended without figures.
+    `others`: the share of the processors' time that other programs took meanwhile."""
 
     family: str
     num_bytes: int
@@ -49,6 +51,27 @@ class Pair:
     their_prompt: float = 0.0
     their_decode: float = 0.0
     why: str = ""
+    others: float = 0.0
+
+
+class Meter:
+    """Seconds of all processors since it was made, and what of them is neither idle nor ours."""
+
+    def __init__(self) -> None:
+        self.started = self._read()
+
+    def share(self) -> float:
+        whole, busy, own = (b - a for a, b in zip(self.started, self._read(), strict=True))
+        return max(0.0, busy - own) / whole
+
+    def _read(self) -> tuple[float, float, float]:
+        """By Linux's counters; ours are of this process and of those that have ended."""
+        fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:9]
+        ticks = [int(field) / os.sysconf("SC_CLK_TCK") for field in fields]
+        user, nice, system, idle, waiting, *interrupts, stolen = ticks
+        busy = user + nice + system + sum(interrupts) + stolen
+        times = os.times()
+        return busy + idle + waiting, busy, sum(times[:4])
 
 
 def write_model(name: str, python: Path, folder: Path) -> Path:
@@ -83,7 +106,7 @@ def tokenizer(rows: int) -> dict[str, Any]:
 
 
 def measure(name: str, model: Path, options: argparse.Namespace) -> Pair:
-    embeds = MEMBERS[name].embeds
+    embeds, meter = MEMBERS[name].embeds, Meter()
     works = ["-p", str(PROMPT), "-n", str(0 if embeds else DECODE), "-r", "1", "-o", "json"]
     works += ["-t", str(options.threads)]
     rows = {row["test"][:2]: row for row in ours(model, works)}
@@ -99,8 +122,8 @@ def measure(name: str, model: Path, options: argparse.Namespace) -> Pair:
     more = ["-embd", "1"] if embeds else []
     told = theirs(model, [*works, *more], options.llama_bench)
     if isinstance(told, str):
-        return replace(own, why=told)
-    return replace(own, their_prompt=told[0], their_decode=told[1])
+        return replace(own, why=told, others=meter.share())
+    return replace(own, their_prompt=told[0], their_decode=told[1], others=meter.share())
 
 
 def ours(model: Path, works: list[str]) -> Any:
@@ -121,10 +144,17 @@ def theirs(model: Path, works: list[str], program: Path) -> tuple[float, float] 
 
 def table(pairs: Iterable[Pair]) -> str:
     by_family: dict[str, list[Pair]] = {}
-    for pair in pairs:
+    for pair in quiet(pairs):
         by_family.setdefault(pair.family, []).append(pair)
     lines = [HEAD, ["---"] * len(HEAD), *(row(found) for found in by_family.values())]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def quiet(pairs: Iterable[Pair]) -> list[Pair]:
+    """Without rounds that other programs disturbed, where a family has others."""
+    found = list(pairs)
+    calm = {one.family for one in found if one.others <= MOST_OTHERS}
+    return [one for one in found if one.others <= MOST_OTHERS or one.family not in calm]
 
 
 def row(pairs: list[Pair]) -> list[str]:
