@@ -28,7 +28,7 @@ from family_tensors import random_folder, shapes_of
 from pyrite.config import cache_home
 from pyrite.conversion import convert, find_recipe, plan_conversion
 from pyrite.export import as_gguf_file
-from pyrite.formats.tokenizer_json import string_table
+from pyrite.formats.token_table import string_table
 
 PROMPT, DECODE = 256, 32
 MOST_OTHERS = 0.04  # of the processors' time, in a round that counts
