@@ -86,6 +86,14 @@ def test_the_command_line_says_so_and_measures(
     assert json.loads(capsys.readouterr().out)
 
 
+def test_the_doctor_finds_no_fault_in_it(golden: Path, tmp_path: Path, kind: str, capsys):
+    path = str(model_of(golden, tmp_path, "llama", kind))
+    assert main(["doctor", path, "-t", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "skipped tokenizer         none: the model takes token ids alone" in said
+    assert "ok      numbers" in said
+
+
 def test_a_tokenizer_of_an_unknown_kind_is_no_absent_one(golden: Path, tmp_path: Path):
     path = model_of(golden, tmp_path, "llama", "file")
     data = path.read_bytes()

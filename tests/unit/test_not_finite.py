@@ -5,6 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from pyrite.cli.doctor import Fault
+from pyrite.cli.model_checkup import ModelChecks
+from pyrite.formats.gguf import read_gguf
 from pyrite.quant.dequant import dequantize
 from pyrite.quant.formats import EXECUTED, FORMATS
 from pyrite.quant.not_finite import find_in_floats, find_not_finite, may_have_any
@@ -55,6 +58,20 @@ def test_usual_blocks_need_not_become_floats(kind: str):
         values = np.random.default_rng(2).standard_normal((4, 256), dtype=np.float32)
         data = quantize(values, kind)
     assert not may_have_any(data, kind)
+
+
+def test_the_doctor_sees_them_in_a_model(golden, tmp_path):
+    path = tmp_path / "model.gguf"
+    data = bytearray((golden / "gguf_models" / "llama_q8_0.gguf").read_bytes())
+    place = next(
+        one
+        for one in read_gguf(golden / "gguf_models" / "llama_q8_0.gguf").tensors
+        if one.name == "blk.1.ffn_up.weight"
+    )
+    data[place.end - 34 : place.end - 32] = b"\x00\x7c"  # the scale of the last block
+    path.write_bytes(data)
+    with pytest.raises(Fault, match=r"not a number in 1: blk\.1\.ffn_up\.weight"):
+        ModelChecks(path, 1).tensors()
 
 
 def test_one_and_many_are_told():

@@ -15,9 +15,10 @@ from pyrite.cli.terminal import size
 from pyrite.config import Settings
 from pyrite.errors import CapacityError, TemplateError
 from pyrite.formats.checkpoint import Tensor
+from pyrite.formats.vocabulary import takes_ids_alone
 from pyrite.llm import Model, load
 from pyrite.models.registry import build_plan, open_model
-from pyrite.quant.dequant import dequantize
+from pyrite.quant.not_finite import find_not_finite
 from pyrite.text.chat import chat_segments
 from pyrite.text.template import ChatTemplate
 from pyrite.text.tokenizer import Tokenizer
@@ -201,8 +202,10 @@ class ModelChecks:
         return load(path, backend=backend, context=context, threads=self.threads)
 
     def _tokenizer(self) -> Tokenizer:
+        if takes_ids_alone(self.checkpoint):
+            raise Skip("none: the model takes token ids alone")
         if self.tokenizer is None:
-            raise Fault("the file holds no tokenizer")
+            raise Fault("the file holds no tokenizer that is known here")
         return self.tokenizer
 
     def _text(self, token_id: int | None) -> str:
@@ -225,11 +228,9 @@ def checksum(path: Path) -> str:
 
 def finite(tensor: Tensor) -> bool:
     """Looks at some rows at a time: a tensor as float32 may be large."""
-    rows = tensor.shape[0] if len(tensor.shape) > 1 else 1
-    columns = tensor.shape[-1]
-    data = tensor.read().reshape(rows, -1)  # (rows, bytes of a row)
-    parts = (data[start : start + ROWS_AT_ONCE] for start in range(0, rows, ROWS_AT_ONCE))
-    return all(
-        bool(np.isfinite(dequantize(part.reshape(-1), tensor.type, (len(part), columns))).all())
-        for part in parts
+    parts = (
+        tensor.read(start, min(ROWS_AT_ONCE, tensor.num_rows - start))
+        for start in range(0, tensor.num_rows, ROWS_AT_ONCE)
     )
+    columns = tensor.shape[-1]
+    return all(find_not_finite(part, tensor.type, columns) is None for part in parts)
