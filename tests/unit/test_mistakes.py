@@ -11,12 +11,15 @@ from typing import Any
 import numpy as np
 import pytest
 import tests.library as library
+from safetensors.numpy import save_file
 
 import pyrite
 from pyrite.cli.main import main
 from pyrite.errors import FormatError, ModelError, PyriteError, TensorError, UnsupportedError
+from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.formats.gguf_writer import TensorSpec, write_gguf
 from pyrite.models.registry import build_plan, open_model
+from pyrite.quant.dequant import dequantize
 
 POINTER = (
     b"version https://git-lfs.github.com/spec/v1\n"
@@ -58,6 +61,30 @@ def holding(name: str, data: bytes) -> Place:
         return path
 
     return make
+
+
+def float8(golden: Path, place: Path) -> Path:
+    """Weights of 8 bits, and not a word of scales."""
+    path = folder()(golden, place)
+    name = "model.layers.1.mlp.up_proj.weight"
+    kept = {
+        one.name: dequantize(one.read(), one.type, one.shape)
+        for one in open_checkpoint(path).tensors.values()
+    }
+    save_file(kept | {name: np.ones(kept[name].shape, np.uint8)}, path / "model.safetensors")
+    file = path / "model.safetensors"
+    data = file.read_bytes()
+    end = 8 + int.from_bytes(data[:8], "little")
+    header = data[8:end].replace(b'"U8"', b'"F8_E4M3"')
+    file.write_bytes(len(header).to_bytes(8, "little") + header + data[end:])
+    return path
+
+
+def several_files(golden: Path, place: Path) -> Path:
+    path = without("model.safetensors")(golden, place)
+    for name in ("a.gguf", "b.gguf"):
+        shutil.copy(golden / "gguf_models" / "llama_q8_0.gguf", path / name)
+    return path
 
 
 def only(*names: str) -> Place:
@@ -235,6 +262,21 @@ MISTAKES: dict[str, tuple[Place, type[ModelError], list[str]]] = {
     ),
     "pipelines": (only("model_index.json"), FormatError, ["a pipeline that makes images"]),
     "a folder of the hub's cache": (cached, FormatError, ["the hub's cache", "snapshots/0123abc"]),
+    "an adapter beside a model's config.json": (
+        only("config.json", "adapter_config.json", "adapter_model.safetensors"),
+        FormatError,
+        ["is an adapter, and no model"],
+    ),
+    "several GGUF files beside config.json": (
+        several_files,
+        FormatError,
+        ["holds several models: a.gguf, b.gguf (name one of them)"],
+    ),
+    "8-bit floats without scales": (
+        float8,
+        UnsupportedError,
+        ["type F8_E4M3: not executed", "quantization_config is missing"],
+    ),
     "a part too few": (one_part, FormatError, ["missing: split-00002-of-00002.gguf"]),
     "a later part": (later_part, FormatError, ["split-00001-of-00002.gguf is missing"]),
     "an encoder of images": (
@@ -282,6 +324,13 @@ def test_the_message_names_the_cause(golden: Path, tmp_path: Path, case: str) ->
     assert type(caught.value) is kind, said
     assert [word for word in words if word not in said] == [], said
     assert len(said) < 600 + len(str(path)) or "all:" in said
+
+
+def test_a_gguf_file_beside_config_json_is_the_model(golden: Path, tmp_path: Path) -> None:
+    """As in repositories of GGUF files."""
+    path = without("model.safetensors")(golden, tmp_path)
+    shutil.copy(golden / "gguf_models" / "qwen2_q8_0.gguf", path / "model-q8.gguf")
+    assert open_model(path).architecture == "qwen2"
 
 
 def test_a_golden_folder_is_no_mistake(golden: Path, tmp_path: Path) -> None:

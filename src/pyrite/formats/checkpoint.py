@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 # Where a folder's metadata say how vectors are pooled; config.json has no such key.
 POOLING = "sentence pooling"
 
+INDEX = "model.safetensors.index.json"
+ADAPTER = "adapter_model.safetensors"  # as PEFT names it
+
 Normalization = Literal["NFC", "NFD", "NFKC", "NFKD"]
 Maker = Callable[[int, int], NDArray[np.uint8]]  # first row and number of rows -> their bytes
 
@@ -177,11 +180,19 @@ def open_checkpoint(path: str | Path) -> Checkpoint:
         raise ModelNotFoundError(f"there is no file or folder {place}")
     if not place.is_dir():
         return _open_gguf(place)
-    if (place / "config.json").exists():
+    if (place / "config.json").exists() and not _is_of_others(place):
         from pyrite.formats.safetensors import open_safetensors
 
         return open_safetensors(place)
     return _open_gguf(_only_gguf(place))
+
+
+def _is_of_others(folder: Path) -> bool:
+    """GGUF files, or an adapter, beside a config.json and no weights of its own."""
+    if any((folder / name).exists() for name in ("model.safetensors", INDEX)):
+        return False
+    own = [path for path in folder.glob("*.safetensors") if path.name != ADAPTER]
+    return not own and ((folder / ADAPTER).exists() or any(folder.glob("*.gguf")))
 
 
 def _open_gguf(path: Path) -> Checkpoint:

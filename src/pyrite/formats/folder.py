@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 from pyrite.errors import FormatError
+from pyrite.formats.checkpoint import INDEX
 from pyrite.formats.json_file import read_json
 
-INDEX = "model.safetensors.index.json"
 SINGLE = "model.safetensors"
 
 

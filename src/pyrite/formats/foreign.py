@@ -26,6 +26,7 @@ _HINTS: tuple[tuple[str, str], ...] = (
     ("the first", "the download did not finish; fetch it again"),
     ("nothing but zeros", "the download did not finish; fetch it again"),
     ("a safetensors file", "give the folder that holds it and its config.json"),
+    ("a JSON file", "give a GGUF file, or the folder that holds this one and the weights"),
     ("a GGML file", "convert the model to GGUF again"),
     ("a GGMF file", "convert the model to GGUF again"),
     ("a GGJT file", "convert the model to GGUF again"),

@@ -20,9 +20,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyrite.errors import FormatError, UnsupportedError
-from pyrite.formats.checkpoint import POOLING, Checkpoint, Tensor
+from pyrite.formats.checkpoint import INDEX, POOLING, Checkpoint, Tensor
 from pyrite.formats.cursor import TRUNCATED
-from pyrite.formats.folder import INDEX, inside, optional_json, weight_files
+from pyrite.formats.folder import inside, optional_json, weight_files
 from pyrite.formats.folder_text import read_text
 from pyrite.formats.foreign import advice, appearance
 from pyrite.formats.json_file import parse_object, read_json

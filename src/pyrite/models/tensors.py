@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from pyrite.errors import TensorError
-from pyrite.formats.checkpoint import Checkpoint
+from pyrite.errors import TensorError, UnsupportedError
+from pyrite.formats.checkpoint import Checkpoint, Tensor
 from pyrite.models.gguf_rope import FREQUENCY_FACTORS, LONG_FACTORS, SHORT_FACTORS
 from pyrite.models.mismatch import faults
 from pyrite.quant.formats import require_executed
 
+SCALED = ("F8_E4M3", "F8_E5M2", "I8", "U8")  # types of safetensors, beside their scales
 SHOWN = 8  # names in one message
 SHOWN_BESIDE = 2  # where the cause is told besides
 
@@ -36,7 +37,7 @@ def check_tensors(checkpoint: Checkpoint, weights: Mapping[str, Shape]) -> None:
     if missing or left or wrong:
         raise _unfit(checkpoint, {"missing": missing, "not used": left, "wrong shape": wrong})
     for name in weights:
-        require_executed(tensors[name].type, name)
+        _require_type(tensors[name])
 
 
 def _unfit(checkpoint: Checkpoint, problems: Mapping[str, Mapping[str, str]]) -> TensorError:
@@ -54,6 +55,15 @@ def _unfit(checkpoint: Checkpoint, problems: Mapping[str, Mapping[str, str]]) ->
         + "; ".join([*causes, *lists]),
         hint=hint,
     )
+
+
+def _require_type(tensor: Tensor) -> None:
+    if tensor.type in SCALED:
+        raise UnsupportedError(
+            f"tensor {tensor.name} has type {tensor.type}: not executed without its scales",
+            hint="config.json says nothing of them: quantization_config is missing",
+        )
+    require_executed(tensor.type, tensor.name)
 
 
 def _listed(names: Iterable[str], shown: int) -> str:
