@@ -266,7 +266,8 @@ def test_what_peft_wrote_gives_what_peft_computes(golden: Path, case: str, backe
 
 
 def test_an_adapter_of_a_model_without_a_head(golden: Path, tmp_path: Path):
-    """As models for vectors are saved: names without `model.`; adapters may have it or not."""
+    """As models for vectors are saved: names without `model.`; adapters may have it or not, and
+    may have been trained for a model that sees, whose text model lies within."""
     base = open_checkpoint(golden / "tiny" / "llama")
     write_peft(tmp_path / "with", base, MODULES, 1)
     shorter = {
@@ -275,9 +276,16 @@ def test_an_adapter_of_a_model_without_a_head(golden: Path, tmp_path: Path):
     }
     bare = replace(base, tensors=shorter)
     write_peft(tmp_path / "without", bare, MODULES, 1)
+    inner = {
+        name.replace("model.", "model.language_model.", 1): replace(
+            tensor, name=name.replace("model.", "model.language_model.", 1)
+        )
+        for name, tensor in base.tensors.items()
+    }
+    write_peft(tmp_path / "within", replace(base, tensors=inner), MODULES, 1)
     expected = read_adapter("a", tmp_path / "with", base).fingerprint
     for model in (base, bare):
-        for name in ("with", "without"):
+        for name in ("with", "without", "within"):
             assert read_adapter("a", tmp_path / name, model).fingerprint == expected
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -27,10 +27,11 @@ from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
 from pyrite.formats.prequantized import SETTINGS, read_quantized
 from pyrite.graph.build import down_name, up_name
 from pyrite.models.fields import Fields
-from pyrite.models.lora import Pair, paired
+from pyrite.models.hub import gguf_name
+from pyrite.models.lora import SEVERAL, Pair, paired
 from pyrite.models.peft import read_peft
 from pyrite.models.peft_names import as_file_has
-from pyrite.models.registry import arranged, as_gguf, as_model
+from pyrite.models.registry import arranged, as_gguf, as_model, find_hub
 from pyrite.records import dataclass
 
 MAX_ADAPTERS = 64
@@ -130,10 +131,10 @@ def _pairs_of(path: Path, base: Checkpoint, translation: Translation) -> dict[st
         translation = arranged
     if not pairs:
         raise FormatError("it holds no matrices", hint="their names end in lora_a and lora_b")
-    own = {own_name(base, weight): pair for weight, pair in pairs.items()}
-    if len(own) < len(pairs):
-        raise FormatError("it has matrices for one weight under several names")
-    pairs = own
+    names = own_names(base, pairs)
+    if len(set(names.values())) < len(pairs):
+        raise FormatError(SEVERAL)
+    pairs = {names[weight]: pair for weight, pair in pairs.items()}
     return _matched(translation(_swapped(base, pairs)), pairs)
 
 
@@ -169,18 +170,28 @@ def _matrix(tensor: Tensor) -> tuple[str, str, Tensor]:
     return match["weight"], match["side"], tensor
 
 
-def own_name(base: Checkpoint, weight: str) -> str:
-    """What the model calls it: with or without the name that its class puts before all.
+def own_names(base: Checkpoint, weights: Iterable[str]) -> dict[str, str]:
+    """What the model calls each: classes put different names before all, which say nothing.
 
     Raises TensorError for what the model has not.
     """
-    for name in (weight, f"model.{weight}", weight.removeprefix("model.")):
-        if name in base.tensors:
-            return name
+    found = {weight: weight for weight in weights}
+    others = [weight for weight in found if weight not in base.tensors]
+    if others and base.format == "safetensors":
+        row = find_hub(base.architecture)
+        same = {gguf_name(name, row)[0]: name for name in base.tensors}
+        found |= {weight: same.get(gguf_name(weight, row)[0], weight) for weight in others}
+    for weight, name in found.items():
+        if name not in base.tensors:
+            raise _absent(base, weight)
+    return found
+
+
+def _absent(base: Checkpoint, weight: str) -> TensorError:
     problem = f"it is for {weight}, which {base.path.name} has not"
     is_head = weight.endswith("lm_head.weight")
     tied = "the model's head is its embedding table, which is not adapted"
-    raise TensorError(problem, hint=tied if is_head else ANOTHER)
+    return TensorError(problem, hint=tied if is_head else ANOTHER)
 
 
 def _unpacked(base: Checkpoint) -> Checkpoint:

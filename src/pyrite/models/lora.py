@@ -17,6 +17,7 @@ from pyrite.quant.not_finite import find_not_finite
 from pyrite.records import dataclass
 
 MAX_RANK = 1 << 12
+SEVERAL = "it has matrices for one weight under several names"
 
 
 @dataclass(frozen=True, slots=True)

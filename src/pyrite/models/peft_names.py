@@ -9,13 +9,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pyrite.errors import UnsupportedError
+from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.models import config as limits
 from pyrite.models.fields import Fields
 from pyrite.models.hub import Hub, gguf_name
 from pyrite.models.llama import paired_rows
-from pyrite.models.lora import Pair
+from pyrite.models.lora import SEVERAL, Pair
 from pyrite.models.registry import hubs_of
 
 # Files have the rows of queries and keys in pairs of neighbours that turn together.
@@ -32,7 +32,8 @@ TURNED = (".attn_q.weight", ".attn_k.weight")
 def as_file_has(base: Checkpoint, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
     """By the names of the GGUF file `base`, and in its order of rows.
 
-    Raises UnsupportedError for an architecture whose files differ in more.
+    Raises UnsupportedError for an architecture whose files differ in more, FormatError where two
+    names are of one weight.
     """
     if base.architecture not in PAIRED | RENAMED:
         raise UnsupportedError(
@@ -43,6 +44,8 @@ def as_file_has(base: Checkpoint, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
     rows = hubs_of(base.architecture)
     found = [_renamed(row, pairs) for row in rows]
     named = next((one for one in found if one.keys() <= base.tensors.keys()), found[0])
+    if len(named) < len(pairs):
+        raise FormatError(SEVERAL)
     if base.architecture in RENAMED:
         return named
     width = _head_width(base)
