@@ -340,6 +340,20 @@ def write_gguf_adapter(path: Path, matrices, **keys) -> Path:
     return path
 
 
+def test_a_gguf_adapter_of_another_model(golden: Path, tmp_path: Path):
+    """Of a folder whose architecture has another name in GGUF files, too."""
+    matrices = {
+        "blk.9.attn_q.weight.lora_a": np.ones((4, 64), np.float32),
+        "blk.9.attn_q.weight.lora_b": np.ones((64, 4), np.float32),
+    }
+    keys = {"general.architecture": "qwen2moe"}
+    path = write_gguf_adapter(tmp_path / "a.gguf", matrices, **keys)
+    with pytest.raises(TensorError, match=r"blk.9.attn_q.weight, which qwen2_moe has not"):
+        read_adapter("a", path, open_checkpoint(golden / "tiny" / "qwen2_moe"))
+    with pytest.raises(UnsupportedError, match="architecture qwen2moe, and the model of llama"):
+        read_adapter("a", path, open_checkpoint(golden / "tiny" / "llama"))
+
+
 def test_an_alpha_of_none_scales_nothing(golden: Path, tmp_path: Path):
     """As llama.cpp takes it; and a key that is not known may change the mathematics."""
     base = open_checkpoint(golden / "tiny" / "llama")

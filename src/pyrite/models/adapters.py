@@ -27,7 +27,7 @@ from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
 from pyrite.formats.prequantized import SETTINGS, read_quantized
 from pyrite.graph.build import down_name, up_name
 from pyrite.models.fields import Fields
-from pyrite.models.hub import gguf_name
+from pyrite.models.hub import Hub, gguf_name
 from pyrite.models.lora import SEVERAL, Pair, paired
 from pyrite.models.peft import read_peft
 from pyrite.models.peft_names import as_file_has
@@ -121,17 +121,20 @@ def with_adapters(model: Checkpoint, adapters: Sequence[Adapter]) -> Checkpoint:
 
 def _pairs_of(path: Path, base: Checkpoint, translation: Translation) -> dict[str, Pair]:
     """As the model has its weights after `translation`, which is of what was opened."""
+    row = None
     if path.is_dir():
         pairs, base = read_peft(path), _unpacked(base)
         if base.format == "gguf":
             pairs = as_file_has(base, pairs)
+        else:
+            row = find_hub(base.architecture)
     else:
         base = as_gguf(base)
         pairs = _of_gguf(open_checkpoint(path), base)
         translation = arranged
     if not pairs:
         raise FormatError("it holds no matrices", hint="their names end in lora_a and lora_b")
-    names = own_names(base, pairs)
+    names = own_names(base, pairs, row)
     if len(set(names.values())) < len(pairs):
         raise FormatError(SEVERAL)
     pairs = {names[weight]: pair for weight, pair in pairs.items()}
@@ -170,15 +173,14 @@ def _matrix(tensor: Tensor) -> tuple[str, str, Tensor]:
     return match["weight"], match["side"], tensor
 
 
-def own_names(base: Checkpoint, weights: Iterable[str]) -> dict[str, str]:
+def own_names(base: Checkpoint, weights: Iterable[str], row: Hub | None) -> dict[str, str]:
     """What the model calls each: classes put different names before all, which say nothing.
 
-    Raises TensorError for what the model has not.
+    `row`: of a folder with a folder's adapter. Raises TensorError for what the model has not.
     """
     found = {weight: weight for weight in weights}
     others = [weight for weight in found if weight not in base.tensors]
-    if others and base.format == "safetensors":
-        row = find_hub(base.architecture)
+    if others and row is not None:
         same = {gguf_name(name, row)[0]: name for name in base.tensors}
         found |= {weight: same.get(gguf_name(weight, row)[0], weight) for weight in others}
     for weight, name in found.items():
