@@ -16,6 +16,7 @@ import pyrite
 from peft_folders import MODULES, RANK, merged, write_peft
 from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
+from pyrite.cli.main import main
 from pyrite.errors import (
     BackendError,
     FormatError,
@@ -415,5 +416,7 @@ def test_matrices_under_two_names(golden: Path, tmp_path: Path, old: str, new: s
     tensors = load_file(path)
     again = {name.replace(old, new): one for name, one in tensors.items() if ".layers.0." in name}
     save_file({**again, **tensors}, path)
-    with pytest.raises(ModelError, match=text):
-        read_adapter("a", tmp_path / "a", base)
+    assert main(["convert", str(base.path), str(tmp_path / "model.gguf")]) == 0
+    for model in (base, open_checkpoint(tmp_path / "model.gguf")):
+        with pytest.raises(ModelError, match=text):
+            read_adapter("a", tmp_path / "a", model)
