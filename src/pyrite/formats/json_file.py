@@ -44,7 +44,7 @@ def decoded(data: bytes | msgspec.Raw, kind: type[T], name: str) -> T:
     try:
         return msgspec.json.decode(data, type=kind)
     except (msgspec.MsgspecError, UnicodeDecodeError) as error:
-        _refuse_foreign(bytes(data), name)
+        refuse_foreign(bytes(data), name)
         raise FormatError(f"{name}: {error}") from None
     except RecursionError:
         raise FormatError(f"{name} is nested too deep") from None
@@ -57,7 +57,7 @@ def parse_object(data: bytes, name: str) -> dict[str, Any]:
     except _RepeatedKeyError as error:
         raise FormatError(f"{name}: the key {error.args[0]!r} occurs twice") from None
     except (ValueError, RecursionError) as error:
-        _refuse_foreign(data, name)
+        refuse_foreign(data, name)
         problem = "nested too deep" if isinstance(error, RecursionError) else error
         raise FormatError(f"{name} is not JSON: {problem}") from None
     if not isinstance(value, dict):
@@ -65,7 +65,7 @@ def parse_object(data: bytes, name: str) -> dict[str, Any]:
     return value
 
 
-def _refuse_foreign(data: bytes, name: str) -> None:
+def refuse_foreign(data: bytes, name: str) -> None:
     """Raises FormatError for what is known by its beginning: a pointer of Git LFS, a page."""
     looks_like = appearance(data[:512], len(data))
     if looks_like not in ("a JSON file", "text", "nothing known here"):

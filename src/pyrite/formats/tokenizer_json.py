@@ -21,7 +21,7 @@ from pyrite.errors import FormatError
 from pyrite.formats import pipelines
 from pyrite.formats.added_tokens import AddedToken, Stated, completed
 from pyrite.formats.checkpoint import Normalization, StringTable, TokenizerData
-from pyrite.formats.json_file import decoded
+from pyrite.formats.json_file import decoded, refuse_foreign
 from pyrite.formats.mapping import map_file
 from pyrite.formats.pipelines import UnknownPartError
 from pyrite.formats.token_table import (
@@ -125,6 +125,7 @@ def _lists(
     try:
         rest, names, merges = native.read_tokenizer_json(text, MAX_ENTRIES)
     except ValueError as error:
+        refuse_foreign(text[:512].tobytes(), NAME)
         raise FormatError(f"{NAME}: {error}") from None
     return rest, names, None if merges is None else StringTable(*merges)
 
