@@ -106,7 +106,7 @@ def vocabulary_of(tokenizer: Tokenizer) -> Vocabulary:
 
     return Vocabulary(
         texts=[tokenizer.token_bytes(token_id) for token_id in range(tokenizer.vocab_size)],
-        special_ids=tokenizer.special_ids,
+        special_ids=sorted({*tokenizer.special_ids, *tokenizer.stop_ids}),  # what ends is no text
         end_ids=tokenizer.stop_ids,
         encode=encode,
         find=find,

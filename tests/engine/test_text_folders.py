@@ -14,6 +14,7 @@ import pyrite
 from pyrite.cli.main import main
 from pyrite.errors import FormatError, ParameterError
 from pyrite.formats.checkpoint import open_checkpoint
+from pyrite.sampling.grammar import Grammar
 from pyrite.text.tokenizer import Tokenizer
 from pyrite.vllm import LLM
 
@@ -157,3 +158,12 @@ def test_a_tokenizer_that_is_left_to_the_library_is_shown(golden, tmp_path, caps
     with pyrite.load(folder, backend="reference") as model:
         assert model.generate("FINE", **GREEDY).token_ids
         assert model.detokenize(model.tokenize("FINE")) == "fine"
+
+
+def test_a_token_that_ends_is_no_text_of_a_grammar(model):
+    """config.json may name one that has a text: it would end an answer in the midst of a string."""
+    assert 7 in model.tokenizer.stop_ids
+    assert model.tokenizer.token_bytes(7) == b"("
+    grammar = Grammar("json_schema", '{"type": "string", "minLength": 4, "maxLength": 8}')
+    answer = model.generate("the cat", grammar=grammar, logit_bias={7: 50.0}, max_tokens=64)
+    assert len(json.loads(str(answer))) in range(4, 9)
