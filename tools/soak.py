@@ -2,7 +2,8 @@
 
     make soak SOAK_SECONDS=600            (or: python tools/soak.py MODEL --seconds 600)
 
-A server of its own on loopback; prompts of their own and with a prefix in common, a fifth of the
+With --lora NAME=PATH as many requests ask for each adapter as for the model alone. A server of its
+own on loopback; prompts of their own and with a prefix in common, a fifth of the
 clients gone in the midst or in the queue, log-probabilities, grammars, refused requests, slow
 readers. A first part warms everything up, with pages for keys and values too few for all, so that
 the pool is full by then. Between two rests, with nothing to do, nothing may have grown:
@@ -40,6 +41,7 @@ from pyrite.cli.load.http import ExchangeError, encode_request, open_connection,
 from pyrite.cli.load.single import Whole
 from pyrite.cli.load.summary import percentile
 from pyrite.formats import hub
+from pyrite.models.adapters import named
 
 WARM_UP = 0.2  # of the seconds, and up to half of them until there were
 WARM_UP_REQUESTS = 500
@@ -173,7 +175,10 @@ def report(before: Rest, after: Rest, tally: Tally, change: tuple[float, float] 
 async def soak(server: servers.Running, options: argparse.Namespace) -> int:
     address = parse_url(server.url.removesuffix("/v1"))
     dice = random.Random(options.seed)
-    clients = [Client(address, random.Random(dice.random())) for _ in range(options.clients)]
+    models = ("soak", *(named(adapter)[0] for adapter in options.lora))
+    clients = [
+        Client(address, random.Random(dice.random()), models) for _ in range(options.clients)
+    ]
     tally = Tally()
     started = time.monotonic()
     await load(clients, tally, options.seconds * WARM_UP)
@@ -201,6 +206,7 @@ def main() -> int:
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--context", type=int, default=512)
     parser.add_argument("--kv-bytes", type=int, default=24 << 20)
+    parser.add_argument("--lora", action="append", default=[], metavar="NAME=PATH")
     parser.add_argument("--drift", type=float, default=0.1, help="of the p99 that may be")
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
@@ -209,7 +215,10 @@ def main() -> int:
         path if path.exists() else hub.resolve(options.model),
         threads=options.threads,
         context=options.context,
-        more=["--kv-bytes", str(options.kv_bytes), "--alias", "*"],
+        more=[
+            *("--kv-bytes", str(options.kv_bytes), "--alias", "*"),
+            *(word for adapter in options.lora for word in ("--lora", adapter)),
+        ],
     )
     print(f"soak: {json.dumps(vars(options))}", flush=True)
     with servers.running(command) as server:

@@ -37,7 +37,7 @@ class Client:
 
     address: Address
     dice: random.Random
-    model: str = "soak"
+    models: tuple[str, ...] = ("soak",)  # of which each request asks for one
     connection: Connection | None = None
     seconds: list[tuple[float, float]] = field(default_factory=list)  # (when, how long)
 
@@ -55,7 +55,7 @@ class Client:
         system = [{"role": "system", "content": SHARED}] if shared else []
         question = {"role": "user", "content": self.words(self.dice.randint(3, 60))}
         return {
-            "model": self.model,
+            "model": self.dice.choice(self.models),
             "messages": [*system, question],
             "max_tokens": tokens,
             "temperature": self.dice.choice([0, 0.8]),
@@ -111,7 +111,7 @@ async def leaving(client: Client) -> str | None:
 
 
 async def logprobs(client: Client) -> str | None:
-    body = client.chat(tokens=6, logprobs=True, top_logprobs=5)
+    body = client.chat(tokens=6, logprobs=True, top_logprobs=5, ignore_eos=True)
     found = await whole(client, "/v1/chat/completions", body)
     if isinstance(found, str):
         return found

@@ -32,7 +32,7 @@ IDLE = dict.fromkeys(soak.GAUGES, 0.0)
 @pytest.mark.parametrize("kind", soak_requests.KINDS, ids=lambda kind: kind.__name__)
 def test_every_kind_is_answered_as_it_should_be(smollm2: Served, kind: Any) -> None:
     async def asked() -> list[str | None]:
-        client = soak_requests.Client(parse_url(smollm2.url), random.Random(1), model="smollm2")
+        client = soak_requests.Client(parse_url(smollm2.url), random.Random(1), models=("smollm2",))
         found = [await kind(client) for _ in range(2)]
         if client.connection is not None:
             client.connection.close()
