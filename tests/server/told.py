@@ -113,6 +113,7 @@ class ToldService:
         normalize: bool,
         dimensions: int | None,
         tenant: str = "",
+        adapter: str = "",
     ) -> Vectors:
         """Each vector is the text's length, whether it is normal, and the dimensions wanted."""
         rows = [[len(text), float(normalize), dimensions or 0] for text in inputs]
