@@ -4,7 +4,9 @@ say, run as models."""
 from __future__ import annotations
 
 import json
+import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +17,9 @@ from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.errors import ModelError
 from pyrite.formats import float8
+from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.formats.safetensors import read_safetensors
-from pyrite.models.registry import build_plan, open_model
+from pyrite.models.registry import as_model, build_plan, open_model
 from pyrite.quant.dequant import dequantize
 from steps import num_pages, sequence_logits
 
@@ -312,3 +315,60 @@ def test_settings_that_no_tensor_follows(golden: Path, tmp_path: Path):
     (tmp_path / "model" / "config.json").write_text(changed)
     with pytest.raises(ModelError, match="gptq, and no tensor is quantized"):
         open_model(tmp_path / "model")
+
+
+FLAT = "flat"  # of one axis
+
+
+@pytest.mark.parametrize(
+    ("case", "kind", "to"),
+    [
+        ("gptq", "qweight", FLAT),
+        ("gptq", "qweight", "F32"),
+        ("gptq", "qzeros", "F32"),
+        ("gptq", "scales", "I16"),
+        ("awq", "qweight", FLAT),
+        ("packed", "weight_packed", FLAT),
+        ("packed", "weight_packed", "F32"),
+        ("packed", "weight_scale", "I16"),
+        ("packed with zeros", "weight_zero_point", FLAT),
+        ("packed with zeros", "weight_zero_point", "F32"),
+    ],
+)
+def test_parts_that_are_not_what_they_must_be(
+    golden: Path, tmp_path: Path, case: str, kind: str, to: str
+):
+    """Named when the folder is opened, before a byte of them is read."""
+    settings, make, bits, symmetric, _ = CASES[case]
+    random = np.random.default_rng(5)
+
+    def parts(shape):
+        matrix = Matrix(random, *shape, bits, symmetric)
+        return make(matrix, bits), matrix.values()
+
+    folder_of(golden, tmp_path / "model", settings, parts)
+    folder = open_checkpoint(tmp_path / "model")
+    name = next(name for name in folder.tensors if name.endswith(f".{kind}"))
+    part = folder.tensors[name]
+    changed = replace(part, shape=(part.num_rows * part.shape[-1],))
+    changed = changed if to == FLAT else replace(part, type=to)
+    with pytest.raises(ModelError, match=re.escape(name)):
+        build_plan(as_model(replace(folder, tensors={**folder.tensors, name: changed})))
+
+
+def test_a_method_is_a_name(golden: Path):
+    folder = open_checkpoint(golden / "tiny" / "llama")
+    settings = {"quantization_config": {"quant_method": ["gptq"]}}
+    with pytest.raises(ModelError, match="quant_method"):
+        as_model(replace(folder, metadata={**folder.metadata, **settings}))
+
+
+def test_eight_bit_floats_that_float16_does_not_hold(golden: Path, tmp_path: Path):
+    def make(shape):
+        scale = np.array([3e38], np.float32)
+        return {"weight": np.full(shape, 0x70, np.uint8), "weight_scale": scale}, None
+
+    folder_of(golden, tmp_path / "model", {"quant_method": "fp8"}, make)
+    retype(tmp_path / "model" / "model.safetensors")
+    with pytest.raises(ModelError, match="which float16 does not"):
+        logits(tmp_path / "model", CpuBackend())

@@ -44,9 +44,11 @@ def scaled(
 
     def make(first: int, count: int) -> NDArray[np.uint8]:
         values = table[weight.read(first, count)].reshape(count, columns)
-        product = values * wide(first, count)
-        if (np.abs(product) > LARGEST).any():
-            raise FormatError(f"{parts.name} holds {product.max():g}, beyond float16")
+        with np.errstate(over="ignore", invalid="ignore"):
+            product = values * wide(first, count)
+            beyond = ~(np.abs(product) <= LARGEST)
+        if beyond.any():
+            raise FormatError(f"{parts.name} holds {product[beyond][0]:g}, which float16 does not")
         return encoded(product, "F16")
 
     return parts.made("F16", (rows, columns), make, "float8")

@@ -51,6 +51,10 @@ def read_quantized(
     if not isinstance(settings, Mapping):
         raise FormatError(f"quantization_config = {str(settings)[:60]!r}: must be an object")
     method = settings.get("quant_method", "")
+    if not isinstance(method, str):
+        raise FormatError(
+            f"quantization_config.quant_method = {str(method)[:60]!r}: must be a name"
+        )
     if method in KNOWN:
         check_keys(method, settings)
     if method == "mxfp4":  # its tensors are read by the architecture that has them
