@@ -62,6 +62,18 @@ def routed(count: int, used: int, width: int, **more: Any) -> Config:
     }
 
 
+# Of Qwen 3-Next and 3.5: every fourth layer has attention, in heads of 256 columns.
+DELTA = {
+    "head_dim": 256,
+    "full_attention_interval": 4,
+    "linear_num_key_heads": 16,
+    "linear_num_value_heads": 32,
+    "linear_key_head_dim": 128,
+    "linear_value_head_dim": 128,
+    "linear_conv_kernel_dim": 4,
+}
+
+
 def deepseek(count: int, used: int, width: int, shared: int, **more: Any) -> Config:
     return {
         "n_routed_experts": count,
@@ -136,6 +148,17 @@ MEMBERS: Mapping[str, Member] = {
         ),
         layers="4 of 48",
     ),
+    "qwen3_next": Member(
+        "Qwen 3-Next 80B A3B with 128 of its 512 experts",
+        of("qwen3_next", **DELTA, **sized(2048, 5632, 4, 16, 2, 151936),
+           **routed(128, 10, 512, shared_expert_intermediate_size=512)),
+        layers="4 of 48",
+    ),
+    "qwen35": Member(
+        "Qwen 3.5, 24 layers of 2048 columns",
+        of("qwen3_5_text", **DELTA | {"linear_num_value_heads": 16},
+           **sized(2048, 6144, 24, 8, 2, 248320), **TIED),
+    ),
     "gemma": Member(
         "Gemma 2B",
         of("gemma", head_dim=256, **sized(2048, 16384, 18, 8, 1, 256000), **TIED) | GELU,
@@ -150,6 +173,12 @@ MEMBERS: Mapping[str, Member] = {
             "gemma3_text", head_dim=256, query_pre_attn_scalar=256, sliding_window=512,
             **sized(1152, 6912, 26, 4, 1, 262144), **TIED,
         ) | GELU,
+    ),
+    "glm4": Member(
+        "GLM 4 9B 0414",
+        of("glm4", head_dim=128, attention_bias=True, partial_rotary_factor=0.5,
+           **sized(4096, 13696, 5, 32, 2, 151552)),
+        layers="5 of 40",
     ),
     "gpt_oss": Member(
         "GPT-OSS 20B, experts in MXFP4, all else in Q8_0",
@@ -191,6 +220,14 @@ MEMBERS: Mapping[str, Member] = {
             "granitemoe", num_local_experts=32, num_experts_per_tok=8,
             **sized(1024, 512, 24, 16, 8, 49152), **TIED,
         ),
+    ),
+    "granitehybrid": Member(
+        "Granite 4.0 H 1B",
+        of("granitemoehybrid", position_embedding_type="nope", num_local_experts=0,
+           num_experts_per_tok=0, shared_intermediate_size=4096, mamba_n_heads=48, mamba_d_head=64,
+           mamba_d_state=128, mamba_n_groups=1, mamba_d_conv=4, mamba_expand=2,
+           layer_types=["attention" if index % 10 == 5 else "mamba" for index in range(40)],
+           **sized(1536, 4096, 40, 12, 4, 100352), **TIED),
     ),
     "olmo2": Member("OLMo 2 1B", of("olmo2", **sized(2048, 8192, 16, 16, 16, 100352))),
     "olmo3": Member(
