@@ -97,6 +97,10 @@ class Engine:
         """
         if request.request_id in self._active or request.request_id in self._compiling:
             raise ParameterError("request_id", request.request_id, "the id of no other request")
+        if request.params.stop and not self.tokenizer.has_texts:
+            limit = "left out: the model holds no tokenizer, and tokens have no text"
+            hint = "stop_token_ids ends an answer by its tokens"
+            raise ParameterError("stop", request.params.stop, limit, hint=hint)
         continuation = Continuation(
             request,
             self.tokenizer,

@@ -7,6 +7,7 @@
     |   |-- TensorError         a tensor missing, left over, or of the wrong shape
     |   `-- ModelNotFoundError  no file, alias or repository of that name
     |-- RequestError            what was asked for is out of bounds; the next request is unharmed
+    |   |-- NoTokenizerError    a text, and the model takes ids alone: a ModelError too
     |   |-- ParameterError      one parameter: its name, value and limit
     |   |-- ContextLengthError  more tokens than the context holds
     |   `-- TemplateError       the chat template refused the messages, or is itself at fault
@@ -58,6 +59,10 @@ class ModelNotFoundError(ModelError):
 
 class RequestError(PyriteError):
     exit_code = 2
+
+
+class NoTokenizerError(UnsupportedError, RequestError):
+    """A text for a model that takes token ids alone: of the model and of the request."""
 
 
 class ParameterError(RequestError):

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+from argparse import Namespace
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from pyrite.cli.eval import checked_chunks
 from pyrite.cli.main import main
 from pyrite.errors import ParameterError
 from pyrite.evaluation import score, summary
@@ -170,3 +172,9 @@ def test_a_text_without_an_end_is_refused(capsys) -> None:
     model = Path(__file__).parents[1] / "golden" / "gguf_models" / "llama_q8_0.gguf"
     assert main(["eval", str(model), "/dev/zero", "--chunks", "1"]) == 2
     assert "at most 64 MiB" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(("stated", "expected"), [(None, 256), (64, 64)])
+def test_chunks_fit_the_models_context(golden: Path, stated: int | None, expected: int):
+    options = Namespace(chunk=stated, chunks=None)
+    assert checked_chunks(options, golden / "tiny" / "llama") == expected

@@ -10,8 +10,10 @@ import pytest
 
 import pyrite
 from pyrite.cli.main import main
-from pyrite.errors import ParameterError, UnsupportedError
+from pyrite.errors import FormatError, NoTokenizerError, ParameterError, UnsupportedError
+from pyrite.formats.folder_text import end_ids as end_ids_of
 from pyrite.loading import end_ids
+from pyrite.server.errors import status_of
 
 CASES = ("llama", "qwen2_tied_swa", "gemma3_text")
 
@@ -66,6 +68,9 @@ def test_texts_are_refused_in_words(golden: Path, tmp_path: Path, kind: str):
             model.detokenize([1])
         with pytest.raises(ParameterError, match="from 0 to 383"):
             model.generate([384])
+        with pytest.raises(ParameterError, match=r"stop = .*stop_token_ids"):
+            model.generate([5], stop="a")
+        assert status_of(NoTokenizerError("no text")) == 400
 
 
 def test_the_command_line_says_so_and_measures(
@@ -107,3 +112,17 @@ def test_ends_are_the_union_of_both_files():
     config = {"eos_token_id": 2, "generation_config": {"eos_token_id": [2, 7]}}
     assert end_ids(config) == (2, 7)
     assert end_ids({}) == ()
+
+
+@pytest.mark.parametrize("value", [-1, True, "2", 2.5, [2, None, {}], [[2]]])
+def test_what_is_no_id_of_an_end(value: object):
+    with pytest.raises(FormatError, match=r"eos_token_id = .*must be a whole number from 0 on"):
+        end_ids_of({"eos_token_id": value})
+    with pytest.raises(FormatError):
+        end_ids_of({"eos_token_id": 2, "generation_config": {"eos_token_id": value}})
+
+
+def test_ids_of_an_end_from_both_files():
+    config = {"eos_token_id": [7, 2], "generation_config": {"eos_token_id": 5}}
+    assert end_ids_of(config) == (2, 5, 7)
+    assert end_ids_of({"eos_token_id": None}) == ()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import resource
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -92,6 +93,33 @@ def test_the_file_of_importance_is_not_written_over(
     assert main(arguments) == 2
     assert "another file than those that it is made of" in lines(capsys)
     assert known.read_bytes() == b"importance"
+
+
+@pytest.mark.parametrize("kind", ["file", "weights", "config"])
+def test_a_measured_model_is_not_written_over(
+    golden: Path, source: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str
+) -> None:
+    model = out = source
+    if kind != "file":
+        model = tmp_path / "folder"
+        shutil.copytree(golden / "tiny" / "llama", model)
+        out = model / ("model.safetensors" if kind == "weights" else "config.json")
+    before = out.read_bytes()
+    (tmp_path / "text").write_text("words")
+    arguments = ["imatrix", str(model), str(tmp_path / "text"), "-o", str(out), "--force"]
+    assert main(arguments) == 2
+    assert "another file than those that it is made of" in lines(capsys)
+    assert out.read_bytes() == before
+
+
+def test_an_adapters_base_is_not_written_over(
+    golden: Path, source: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    before = source.read_bytes()
+    adapter = str(golden / "adapters" / "plain")
+    assert main(["convert", adapter, str(source), "--base", str(source), "--force"]) == 2
+    assert "another file than those that it is made of" in lines(capsys)
+    assert source.read_bytes() == before
 
 
 @pytest.mark.parametrize("verb", ["quantize", "convert", "imatrix"])

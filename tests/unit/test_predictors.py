@@ -54,5 +54,15 @@ def test_only_the_last_layers_are_left_out(golden):
 def test_as_many_as_there_are_layers(golden):
     model = predicting(golden)
     metadata = {**model.metadata, PREFIX + "nextn_predict_layers": 5}
-    with pytest.raises(FormatError, match=r"block_count = 5"):
+    with pytest.raises(FormatError, match=r"nextn_predict_layers = 5: of 5 layers number 0"):
         arranged(replace(model, metadata=metadata))
+
+
+def test_layers_that_predict_nothing_are_not_left_out(golden):
+    model = predicting(golden)
+    metadata = {**model.metadata, PREFIX + "nextn_predict_layers": 2}
+    with pytest.raises(FormatError, match=r"nextn_predict_layers = 2: of 5 layers number 3"):
+        arranged(replace(model, metadata=metadata))
+    stray = {**model.tensors, "blk.4.stray.weight": model.tensors["token_embd.weight"]}
+    with pytest.raises(TensorError, match=r"not used: blk\.4\.stray"):
+        build_plan(arranged(replace(model, tensors=stray)))

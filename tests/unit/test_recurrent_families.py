@@ -73,6 +73,8 @@ def test_other_mathematics_are_refused_by_name(golden, case, changes, text):
         ("mamba2", {"time_step_limit": [0.0, math.nan]}, "must be two numbers"),
         ("mamba2", {"time_step_limit": [0.0]}, "a list of 2"),
         ("qwen3_5_text", {"linear_num_value_heads": 5}, "linear_num_value_heads = 5"),
+        ("qwen3_next", {"mlp_only_layers": [0]}, "layer 0 has no experts"),
+        ("qwen3_next", {"decoder_sparse_step": 2}, "layer 0 has no experts"),
         ("qwen3_next", {"linear_value_head_dim": 16}, "must be the same"),
         ("jamba", {"attn_layer_offset": 2}, "attn_layer_offset = 2"),
         ("jamba", {"attn_layer_period": 0}, "attn_layer_period = 0"),

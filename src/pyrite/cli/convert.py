@@ -13,7 +13,7 @@ import time
 from pathlib import Path
 
 from pyrite.cli.models import find_model
-from pyrite.cli.output import check_output
+from pyrite.cli.output import check_output, files_of
 from pyrite.cli.quantize import ENDING, checked_threads, converted, summary
 from pyrite.cli.terminal import Terminal, size, this_terminal, warn
 from pyrite.errors import ParameterError, RequestError
@@ -53,7 +53,7 @@ def convert_model(
     if found.format == "gguf":
         hint = "pyrite quantize makes another GGUF file of one"
         raise ParameterError("FOLDER", options.model, "a folder with config.json", hint=hint)
-    check_output("OUT.gguf", out, found.files, force=options.force, ending=ENDING)
+    check_output("OUT.gguf", out, files_of(found), force=options.force, ending=ENDING)
     checkpoint, lost = as_gguf_file(found)
     build_plan(as_model(found))  # whatever cannot be run is not written
     for sentence in lost:
@@ -77,7 +77,8 @@ def convert_adapter(
     from pyrite.formats.checkpoint import open_checkpoint
 
     base = open_checkpoint(find_model(options.base or base_of(folder), terminal))
-    check_output("OUT.gguf", out, folder.glob("*"), force=options.force, ending=ENDING)
+    inputs = (*folder.glob("*"), *files_of(base))
+    check_output("OUT.gguf", out, inputs, force=options.force, ending=ENDING)
     conversion = plan_adapter(folder, base, options.type)
     converted(conversion, out, threads, f"converting {out.name}", terminal)
     count, alpha = len(conversion.targets) // 2, conversion.metadata["adapter.lora.alpha"]

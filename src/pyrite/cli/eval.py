@@ -39,7 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_chunks(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--chunk", type=int, default=CHUNK, help="tokens (default: 512)")
+    parser.add_argument(
+        "--chunk", type=int, help=f"tokens (default: {CHUNK}, or the model's context)"
+    )
     parser.add_argument("--chunks", type=int, help="of the text, at most (default: all)")
 
 
@@ -47,7 +49,8 @@ def run(options: argparse.Namespace) -> int:
     from pyrite.evaluation import score, summary
     from pyrite.passages import cut
 
-    terminal, text, chunk = this_terminal(), text_of(options.text), checked_chunks(options)
+    terminal, text = this_terminal(), text_of(options.text)
+    chunk = checked_chunks(options, find_model(options.model, terminal))
     model = loaded(options, options.model, chunk, terminal)
     reference = loaded(options, options.reference, chunk, terminal) if options.reference else None
     if reference is not None:
@@ -102,11 +105,15 @@ def text_of(name: str) -> str:
         ) from None
 
 
-def checked_chunks(options: argparse.Namespace) -> int:
-    if not LEAST <= options.chunk <= MOST:
+def checked_chunks(options: argparse.Namespace, model: Path) -> int:
+    from pyrite.models.registry import open_model, read_config
+
+    if options.chunk is not None and not LEAST <= options.chunk <= MOST:
         raise ParameterError("--chunk", options.chunk, f"a whole number from {LEAST} to {MOST}")
     if options.chunks is not None and options.chunks < 1:
         raise ParameterError("--chunks", options.chunks, "at least 1")
+    if options.chunk is None:
+        return min(CHUNK, read_config(open_model(model)).context_length)
     chunk: int = options.chunk
     return chunk
 

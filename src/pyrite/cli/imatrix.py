@@ -12,7 +12,7 @@ from pathlib import Path
 from pyrite.cli import options as shared
 from pyrite.cli.eval import add_chunks, checked_chunks, text_of, tokens
 from pyrite.cli.models import find_model
-from pyrite.cli.output import check_output
+from pyrite.cli.output import check_output, files_of
 from pyrite.cli.progress import Progress
 from pyrite.cli.terminal import this_terminal
 
@@ -28,19 +28,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace) -> int:
     from pyrite.config import Settings
+    from pyrite.formats.checkpoint import open_checkpoint
     from pyrite.formats.imatrix import write_importance
     from pyrite.importance import collect
     from pyrite.loading import load_engine
     from pyrite.passages import cut
 
     terminal, out = this_terminal(), Path(options.output)
-    check_output("--output", out, (Path(options.text),), force=options.force)
-    text, chunk = text_of(options.text), checked_chunks(options)
+    place = find_model(options.model, terminal)
+    inputs = (Path(options.text), *files_of(open_checkpoint(place)))
+    check_output("--output", out, inputs, force=options.force)
+    text, chunk = text_of(options.text), checked_chunks(options, place)
     settings = Settings(
         threads=options.threads, context=chunk, speculation="off", prefix_cache=False
     )
     with shared.packing(options.model) as packing:
-        loaded = load_engine(find_model(options.model, terminal), settings, packing)
+        loaded = load_engine(place, settings, packing)
     chunks = cut(loaded.tokenizer, text, chunk, options.chunks)
     with Progress("measuring", terminal, unit=tokens) as progress:
         found = collect(loaded, chunks, out, Path(options.text).name, progress)

@@ -5,8 +5,18 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from pyrite.errors import ParameterError
+
+if TYPE_CHECKING:
+    from pyrite.formats.checkpoint import Checkpoint
+
+
+def files_of(checkpoint: Checkpoint) -> tuple[Path, ...]:
+    """All that a model is made of; of a folder whatever lies in it."""
+    place = checkpoint.path
+    return (*checkpoint.files, *(place.glob("*") if place.is_dir() else ()))
 
 
 def check_output(

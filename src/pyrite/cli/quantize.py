@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from pyrite.cli.models import find_model
-from pyrite.cli.output import check_output
+from pyrite.cli.output import check_output, files_of
 from pyrite.cli.progress import Progress
 from pyrite.cli.terminal import Terminal, size, this_terminal, warn
 from pyrite.errors import ParameterError
@@ -48,7 +48,7 @@ def run(options: argparse.Namespace) -> int:
     for sentence in lost:
         warn(f"not in the file: {sentence}")
     known = [Path(options.imatrix)] if options.imatrix else []
-    inputs = (*checkpoint.files, *known)
+    inputs = (*files_of(checkpoint), *known)
     check_output("OUT.gguf", out, inputs, force=options.force, ending=ENDING)
     importance = read_importance(known[0]) if known else None
     conversion = plan_conversion(checkpoint, recipe, importance)

@@ -156,13 +156,20 @@ def _frame(
 
 
 def end_ids(config: Mapping[str, Any]) -> tuple[int, ...]:
-    """`eos_token_id`, one or a list, of config.json and generation_config.json together."""
+    """`eos_token_id`, one or a list, of config.json and generation_config.json together.
+
+    Raises FormatError for what is no id.
+    """
     found: set[int] = set()
     for source in (config, config.get("generation_config") or {}):
         named = source.get("eos_token_id")
         for token_id in named if isinstance(named, list) else [named]:
-            if isinstance(token_id, int):
-                found.add(token_id)
+            if token_id is None:
+                continue
+            if isinstance(token_id, bool) or not isinstance(token_id, int) or token_id < 0:
+                shown = repr(token_id)[:60]
+                raise FormatError(f"eos_token_id = {shown}: must be a whole number from 0 on")
+            found.add(token_id)
     return tuple(sorted(found))
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from pyrite.errors import FormatError
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.models import config as limits
 from pyrite.models.arrange import LAYER
@@ -22,17 +23,33 @@ def without_predictors(checkpoint: Checkpoint) -> Checkpoint:
     count = keys.integer(COUNT, 0, limits.MAX_LAYERS, 0)
     if count == 0:
         return checkpoint
-    whole = keys.integer("block_count", count + 1, limits.MAX_LAYERS)
+    whole = keys.integer("block_count", 1, limits.MAX_LAYERS)
     kept = whole - count
+    for index in range(max(0, kept), whole):
+        if kept < 1 or not any(
+            name.startswith(f"blk.{index}.nextn.") for name in checkpoint.tensors
+        ):
+            raise FormatError(
+                f"{prefix}{COUNT} = {count}: of {whole} layers number {index} predicts none"
+            )
+    own = {
+        name[len(match[0]) :]
+        for name in checkpoint.tensors
+        if (match := LAYER.match(name)) and int(match[1]) < kept
+    }
     metadata = {
         key: _cut(value, whole, kept) if key.startswith(prefix) else value
         for key, value in checkpoint.metadata.items()
     }
-    tensors = {
-        name: tensor
-        for name, tensor in checkpoint.tensors.items()
-        if not ((match := LAYER.match(name)) and kept <= int(match[1]) < whole)
-    }
+
+    def is_left_out(name: str) -> bool:
+        match = LAYER.match(name)
+        if match is None or not kept <= int(match[1]) < whole:
+            return False
+        rest = name[len(match[0]) :]
+        return rest in own or rest.startswith("nextn.")
+
+    tensors = {n: tensor for n, tensor in checkpoint.tensors.items() if not is_left_out(n)}
     metadata |= {prefix + "block_count": kept, prefix + COUNT: 0}
     return replace(checkpoint, metadata=metadata, tensors=tensors)
 

@@ -83,6 +83,11 @@ def translate_moe(folder: Folder) -> None:
     hub_config.decoder(folder)
     hub_config.no_windows(folder)
     hub_config.experts(folder)
+    told_mixtures(folder)
+
+
+def told_mixtures(folder: Folder) -> None:
+    """Experts in every so many-th layer, but for those that are named."""
     step = folder.keys.integer("decoder_sparse_step", 1, limits.MAX_LAYERS, 1)
     dense = hub_config.layer_numbers(folder, "mlp_only_layers") or ()
     layers = range(step - 1, folder.num_layers, step)

@@ -140,7 +140,9 @@ def translate_moe(folder: Folder) -> None:
 def translate_next(folder: Folder) -> None:
     _translate(folder)
     _experts(folder)
-    hub_config.ignore(folder, "intermediate_size", "decoder_sparse_step", "mlp_only_layers")
+    qwen.told_mixtures(folder)
+    width = folder.keys.integer("intermediate_size", 0, limits.MAX_WIDTH, 0)
+    folder.put("feed_forward_length", width)  # of layers without experts
     _part_projection(folder)
 
 

@@ -13,7 +13,7 @@ from typing import NoReturn
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.errors import UnsupportedError
+from pyrite.errors import NoTokenizerError
 from pyrite.text.tokenizer import Tokenizer
 
 NO_TOKENIZER = (
@@ -32,6 +32,8 @@ class IdsOnly(Tokenizer):
         self.pre = ""
         self.warnings = (NO_TOKENIZER,)
         logger.warning(NO_TOKENIZER)
+
+    has_texts = False
 
     @property
     def vocab_size(self) -> int:
@@ -84,7 +86,7 @@ class IdsOnly(Tokenizer):
         return False
 
     def _refuse(self) -> NoReturn:
-        raise UnsupportedError(
+        raise NoTokenizerError(
             "the model holds no tokenizer that is read here: only token ids go in and come out",
             hint="give token ids, or put the tokenizer's files beside the weights (tokenizer.json, "
             "tokenizer_config.json), and convert again where it is a GGUF file",

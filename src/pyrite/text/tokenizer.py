@@ -42,8 +42,11 @@ logger = logging.getLogger("pyrite")
 class Tokenizer:
     """Made by `from_data`. Threads may share one; long texts are encoded without Python's lock.
 
+    `has_texts`: tokens have texts, and texts become tokens.
     `warnings` are sentences about this vocabulary that its user should read; they are logged once.
     """
+
+    has_texts = True
 
     def __init__(self, made: Made, data: TokenizerData) -> None:
         self._native = made.native
