@@ -205,7 +205,10 @@ def _experts(folder: Folder) -> None:
 
 
 def _tile(folder: Folder) -> None:
-    """From runs of heads that read the same keys to heads that read them by turns."""
+    """From runs of heads that read the same keys to heads that read them by turns; and the parts of
+    positions that files of Qwen 3.5 must state."""
+    if not folder.has("rope.dimension_sections"):
+        folder.put("rope.dimension_sections", [11, 11, 10, 0])
     key_heads, heads = folder.stated("ssm.group_count"), folder.stated("ssm.time_step_rank")
     if heads == key_heads:
         return
