@@ -10,18 +10,12 @@ from __future__ import annotations
 from pyrite.models import gemma, hub_config
 from pyrite.models.config import Family
 from pyrite.models.hub import ATTENTION, Folder, hub
-from pyrite.models.hub_rope import rope
 
 GLM4 = Family(name="glm4", layer=gemma.layer, rope_layout="pairs")
 
 
 def translate(folder: Folder) -> None:
-    hub_config.sizes(folder)
-    hub_config.heads(folder)
-    hub_config.norms(folder)
-    rope(folder, is_partial=True)
-    hub_config.require_activation(folder, "silu")
-    hub_config.head(folder)
+    hub_config.decoder(folder, is_partial=True)
     hub_config.biases(folder, feed_forward="")
 
 

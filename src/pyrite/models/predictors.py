@@ -25,18 +25,19 @@ def without_predictors(checkpoint: Checkpoint) -> Checkpoint:
         return checkpoint
     whole = keys.integer("block_count", 1, limits.MAX_LAYERS)
     kept = whole - count
-    for index in range(max(0, kept), whole):
-        if kept < 1 or not any(
-            name.startswith(f"blk.{index}.nextn.") for name in checkpoint.tensors
-        ):
-            raise FormatError(
-                f"{prefix}{COUNT} = {count}: of {whole} layers number {index} predicts none"
-            )
-    own = {
-        name[len(match[0]) :]
+    parts = [
+        (int(match[1]), name[match.end() :])
         for name in checkpoint.tensors
-        if (match := LAYER.match(name)) and int(match[1]) < kept
-    }
+        if (match := LAYER.match(name))
+    ]
+    predicting = {layer for layer, part in parts if part.startswith("nextn.")}
+    silent = [layer for layer in range(max(0, kept), whole) if layer not in predicting]
+    if kept < 1 or silent:
+        number = silent[0] if silent else 0
+        raise FormatError(
+            f"{prefix}{COUNT} = {count}: of {whole} layers number {number} predicts none"
+        )
+    own = {part for layer, part in parts if layer < kept}
     metadata = {
         key: _cut(value, whole, kept) if key.startswith(prefix) else value
         for key, value in checkpoint.metadata.items()
@@ -46,7 +47,7 @@ def without_predictors(checkpoint: Checkpoint) -> Checkpoint:
         match = LAYER.match(name)
         if match is None or not kept <= int(match[1]) < whole:
             return False
-        rest = name[len(match[0]) :]
+        rest = name[match.end() :]
         return rest in own or rest.startswith("nextn.")
 
     tensors = {n: tensor for n, tensor in checkpoint.tensors.items() if not is_left_out(n)}
