@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import sys
-import time
 
 import pytest
 from tokenizers import Tokenizer as Library
@@ -14,9 +13,12 @@ import library
 from library import added
 from pyrite.errors import FormatError, ParameterError, UnsupportedError
 from pyrite.formats.tokenizer_json import read_tokenizer_json
+from pyrite.text import library_tokenizer
+from pyrite.text.library import called
 from pyrite.text.library_tokenizer import LibraryTokenizer
 from pyrite.text.tokenizer import Tokenizer
 from vocabularies import corpus
+from work import lines_run
 
 SPECIAL = ["<unk>", "<s>", "</s>", "<|im_end|>"]
 
@@ -181,15 +183,24 @@ def test_pieces_join_to_what_is_decoded(pair):
 
 
 @pytest.mark.parametrize("atom", ["a", "漢", " ", "the cat ", "<s>", "\u0301"])
-def test_long_texts_take_no_longer_a_character(pair, atom):
+def test_long_texts_are_no_more_work_a_character(pair, atom, monkeypatch):
     _, tokenizer = pair
-    taken = []
-    for size in (20_000, 100_000):
-        text = (atom * size)[:size]
-        start = time.process_time()
-        tokenizer.encode_segments([(text, False), ("<s>", True)])
-        taken.append(time.process_time() - start)
-    assert taken[1] < 15 * taken[0] + 0.05, taken
+    handed: list[int] = []  # lengths of the texts that the library was given
+
+    def counted(function, *arguments, **options):
+        handed.append(len(arguments[0]))
+        return called(function, *arguments, **options)
+
+    monkeypatch.setattr(library_tokenizer, "called", counted)
+    work = []
+    for size in (2_000, 10_000):
+        handed.clear()
+        segments = [((atom * size)[:size], False), ("<s>", True)]
+        lines = lines_run(lambda segments=segments: tokenizer.encode_segments(segments))
+        work.append((sum(handed), lines))
+    (characters, lines), (more_characters, more_lines) = work
+    assert 0 < more_characters <= 5 * characters, work
+    assert 0 < more_lines <= 5 * lines, work
 
 
 def test_what_no_text_can_carry(pair):
