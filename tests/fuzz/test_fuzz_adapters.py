@@ -77,7 +77,14 @@ def changed(draw, document: dict) -> dict:
 def test_changed_peft_folders(golden: Path, tmp_path: Path) -> None:
     """The configuration, or the header of the matrices, whose bytes stay."""
     base = open_checkpoint(golden / "tiny" / "llama")
-    write_peft(tmp_path / "a", base, MODULES, 1, target_modules=["q_proj"], alpha_pattern={"x": 2})
+    write_peft(
+        tmp_path / "a",
+        base,
+        MODULES,
+        1,
+        target_modules=["q_proj", "v_proj", "down_proj", "gate_proj"],
+        alpha_pattern={"x": 2},
+    )
     config = json.loads((tmp_path / "a" / "adapter_config.json").read_text())
     content = (tmp_path / "a" / "adapter_model.safetensors").read_bytes()
     start = 8 + int.from_bytes(content[:8], "little")

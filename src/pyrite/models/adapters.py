@@ -30,7 +30,7 @@ from pyrite.models.fields import Fields
 from pyrite.models.hub import Hub, gguf_name
 from pyrite.models.lora import SEVERAL, Pair, paired
 from pyrite.models.peft import read_peft
-from pyrite.models.peft_names import as_file_has
+from pyrite.models.peft_names import as_file_has, names_in_folder
 from pyrite.models.registry import arranged, as_gguf, as_model, find_hub
 from pyrite.records import dataclass
 
@@ -121,9 +121,10 @@ def with_adapters(model: Checkpoint, adapters: Sequence[Adapter]) -> Checkpoint:
 
 def _pairs_of(path: Path, base: Checkpoint, translation: Translation) -> dict[str, Pair]:
     """As the model has its weights after `translation`, which is of what was opened."""
-    row = None
+    row = targets = None
     if path.is_dir():
-        pairs, base = read_peft(path), _unpacked(base)
+        (pairs, targets), base = read_peft(path), _unpacked(base)
+        like = next(iter(pairs), "")
         if base.format == "gguf":
             pairs = as_file_has(base, pairs)
         else:
@@ -138,7 +139,21 @@ def _pairs_of(path: Path, base: Checkpoint, translation: Translation) -> dict[st
     if len(set(names.values())) < len(pairs):
         raise FormatError(SEVERAL)
     pairs = {names[weight]: pair for weight, pair in pairs.items()}
+    if targets is not None:
+        targets.check_whole(_folder_names(base), pairs, like)
+        targets.check_biases((name for name in base.tensors if name.endswith(".bias")), pairs)
     return _matched(translation(_swapped(base, pairs)), pairs)
+
+
+def _folder_names(base: Checkpoint) -> dict[str, str]:
+    """What a folder calls each matrix of the model -> what `base` calls it."""
+    if base.format == "gguf":
+        return names_in_folder(base)
+    return {
+        name: name
+        for name, tensor in base.tensors.items()
+        if name.endswith(".weight") and len(tensor.shape) == 2
+    }
 
 
 def _of_gguf(file: Checkpoint, base: Checkpoint) -> dict[str, Pair]:

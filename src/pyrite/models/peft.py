@@ -19,6 +19,7 @@ from pyrite.formats.folder import inside, optional_json, weight_files
 from pyrite.formats.safetensors import read_safetensors, tensors_of
 from pyrite.models.fields import Fields
 from pyrite.models.lora import MAX_RANK, Pair, paired
+from pyrite.models.peft_targets import Targets, read_targets
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
@@ -36,11 +37,10 @@ PATTERN = re.compile(r"\^?(?:\w|\\?\.)+\$?")
 # fmt: off
 HARMLESS = frozenset(
     (
-        "auto_mapping", "base_model_class", "base_model_name_or_path", "bias", "corda_config",
-        "ensure_weight_tying", "eva_config", "exclude_modules", "inference_mode", "layers_pattern",
-        "layers_to_transform", "loftq_config", "lora_dropout", "lora_ga_config", "megatron_config",
-        "megatron_core", "parent_library", "peft_version", "qalora_group_size", "revision",
-        "runtime_config", "target_modules", "task_type", "unsloth_fixed",
+        "auto_mapping", "base_model_class", "base_model_name_or_path", "corda_config",
+        "ensure_weight_tying", "eva_config", "inference_mode", "loftq_config", "lora_dropout",
+        "lora_ga_config", "megatron_config", "megatron_core", "parent_library", "peft_version",
+        "qalora_group_size", "revision", "runtime_config", "task_type", "unsloth_fixed",
     )
 )
 # fmt: on
@@ -50,7 +50,7 @@ OTHER = {
     "use_dora": "DoRA's magnitudes",
     "use_qalora": "QA-LoRA's pooled inputs",
     "lora_bias": "biases of the second matrices",
-    "fan_in_fan_out": "matrices that are stored transposed",
+    "fan_in_fan_out": "weights that the model stores transposed",
     "modules_to_save": "whole modules beside the matrices",
     "trainable_token_indices": "rows of the embedding table",
     "target_parameters": "parameters that are no module of their own",
@@ -61,7 +61,7 @@ OTHER = {
     "use_bdlora": "matrices of blocks",
 }
 # How matrices may begin without any change to the model's own weights.
-PLAIN_STARTS = ("true", "false", "gaussian", "eva", "orthogonal")
+PLAIN_STARTS = ("true", "false", "gaussian", "eva", "mica", "orthogonal")
 
 # What tensors are that are neither matrix, by a part of their names.
 STRAY = {
@@ -101,19 +101,21 @@ def base_name(folder: Path) -> str:
     return named if isinstance(named, str) else ""
 
 
-def read_peft(folder: Path) -> dict[str, Pair]:
-    """By the names of a folder's weights, as the adapter has them.
+def read_peft(folder: Path) -> tuple[dict[str, Pair], Targets]:
+    """By the names of a folder's weights, as the adapter has them, and what it says of them.
 
     Raises FormatError, TensorError, UnsupportedError.
     """
     keys = read_config(folder)
-    scales = Scales(keys)
+    scales, targets = Scales(keys), read_targets(keys)
     keys.refuse_unread(CONFIG, HARMLESS)
     pairs = paired(_matrices(folder))
-    return {
+    targets.check_named(pairs)
+    scaled = {
         f"{module}.weight": replace(pair, scale=scales.of(module, pair.rank))
         for module, pair in pairs.items()
     }
+    return scaled, targets
 
 
 def _matrices(folder: Path) -> Iterator[tuple[str, str, Tensor]]:

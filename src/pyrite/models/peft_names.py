@@ -55,6 +55,23 @@ def as_file_has(base: Checkpoint, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
     }
 
 
+def names_in_folder(base: Checkpoint) -> dict[str, str]:
+    """What folders call the matrices of the GGUF file `base` -> what the file does."""
+    keys = Fields(base.metadata, prefix=f"{base.architecture}.")
+    layers = keys.integer("block_count", 1, limits.MAX_LAYERS)
+    found = {}
+    for row in hubs_of(base.architecture):
+        modules = [*row.top]
+        for layer in range(layers):
+            modules += [f"model.layers.{layer}.{module}" for module in row.layer]
+        for module in modules:
+            weight = f"{module}.weight"
+            tensor = base.tensors.get(gguf_name(weight, row)[0])
+            if tensor is not None and len(tensor.shape) == 2:
+                found[weight] = tensor.name
+    return found
+
+
 def _renamed(row: Hub, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
     return {gguf_name(weight, row)[0]: pair for weight, pair in pairs.items()}
 
