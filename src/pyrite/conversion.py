@@ -102,9 +102,14 @@ def plan_conversion(
 
 
 def convert(
-    conversion: Conversion, out: Path, num_threads: int, progress: Progress | None = None
+    conversion: Conversion,
+    out: Path,
+    num_threads: int,
+    progress: Progress | None = None,
+    warn: Callable[[str], None] | None = None,
 ) -> int:
-    """Writes the file; gives the number of tensors that an earlier run had finished.
+    """Writes the file; gives the number of tensors that an earlier run had finished. `warn` is told
+    what of it has changed since, and is written again.
 
     Raises TensorError for a value that has no place in its type, CapacityError for a full disk,
     OSError. What was finished is kept beside `out`, and not done again.
@@ -116,6 +121,8 @@ def convert(
         ThreadPoolExecutor(1) as reader,
     ):
         resumed = set(file.finished)
+        if file.changed and warn is not None:
+            warn(_changed(file))
         for target in conversion.targets:
             for count in _written(file, target, num_threads, reader):
                 done += count
@@ -123,6 +130,13 @@ def convert(
                     progress(done, total)
         file.complete()
     return len(resumed)
+
+
+def _changed(file: PartialGguf) -> str:
+    more = f" and {len(file.changed) - 1} more" if len(file.changed) > 1 else ""
+    what = file.changed[0] + more
+    again = "that is written again" if file.finished else "all is written again"
+    return f"{file.partial} is not as it was written ({what} changed since): {again}"
 
 
 def _written(

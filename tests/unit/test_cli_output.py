@@ -190,4 +190,4 @@ def test_another_writers_half_file_is_left_to_it(tmp_path: Path) -> None:
         with pytest.raises(ParameterError, match="no other"):
             PartialGguf(out, {}, specs, "two").__enter__()
         assert first.partial.exists()
-        assert first.journal.exists()
+        assert first.journal.path.exists()

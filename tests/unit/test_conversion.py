@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import os
+import re
 from pathlib import Path
 
 import numpy as np
@@ -205,6 +206,45 @@ def test_what_was_killed_is_done_again_from_its_last_whole_tensor(model, tmp_pat
     lines = journal.read_text().splitlines()
     journal.write_text("\n".join(lines[:2]) + "\n" + lines[2][:5])
     assert convert(plan_conversion(model, find_recipe("q4_k_m")), out, 1) == 1
+
+
+@pytest.mark.parametrize(
+    ("part", "resumed", "told"),
+    [
+        ("header", 0, r"\(its header changed since\): all is written again"),
+        ("size", 0, r"\(its size changed since\): all is written again"),
+        ("output.weight", 2, r"\(output\.weight changed since\): that is written again"),
+        ("blk.0.attn_norm.weight", 2, r"attn_norm\.weight changed since\): that is written again"),
+    ],
+)
+def test_what_changed_meanwhile_is_written_again(model, tmp_path, monkeypatch, part, resumed, told):
+    """A bit of a part that was whole; and a run that is interrupted after that found it."""
+    whole = written(model, tmp_path / "whole.gguf")
+    out, partial = tmp_path / "out.gguf", tmp_path / "out.gguf.partial"
+    interrupted_after(3, model, out, monkeypatch)
+    content = bytearray(partial.read_bytes())
+    place = 40
+    if part in whole.tensors:
+        place = content.index(whole.tensors[part].read().tobytes()) + 11
+    content[place] ^= 4
+    partial.write_bytes(content + b"x" if part == "size" else content)
+    plan, said = plan_conversion(model, find_recipe("q4_k_m")), []
+    with monkeypatch.context() as patch:
+        patch.setattr(conversion, "_written", interrupt)
+        with pytest.raises(Stopped):
+            convert(plan, out, 1, None, said.append)
+    again = []
+    found = convert(plan, out, 1, None, again.append) if partial.exists() else 0
+    assert found == resumed
+    assert not again
+    assert re.search(told, *said)
+    if resumed:
+        assert out.read_bytes() == (tmp_path / "whole.gguf").read_bytes()
+        assert not list(tmp_path.glob("out.gguf.*"))
+
+
+def interrupt(*_):
+    raise Stopped
 
 
 @pytest.mark.parametrize("change", ["source", "recipe", "importance", "partial", "tensor"])

@@ -69,7 +69,7 @@ def converted(
 
     try:
         with Progress(label, terminal, unit=weights) as progress:
-            return convert(conversion, out, choose_threads(threads).count, progress)
+            return convert(conversion, out, choose_threads(threads).count, progress, warn)
     except (KeyboardInterrupt, SystemExit):
         if out.with_name(f"{out.name}.journal").exists():
             terminal.note(f"{out}.partial is kept: the same command goes on with it")

@@ -1,10 +1,10 @@
 """A GGUF file that is written piece by piece, and goes on after an interruption.
 
     NAME.partial   the file itself, at its full size from the start
-    NAME.journal   JSON: what it is made of, then a line for each tensor that is whole on the disk
+    NAME.journal   what it is made of, and the tensors that are whole on the disk, with a checksum each
 
 Who opens it says what the file is made of (`fingerprint`); a journal of something else is begun
-anew. The final name holds a whole file or what was there before. Both stay after an interruption or
+anew, and so is a tensor whose bytes are no longer those that were written. The final name holds a whole file or what was there before. Both stay after an interruption or
 on a full disk, if something of them is whole; nothing does after an error that would come again.
 What tensors mean is unknown here.
 """
@@ -13,10 +13,10 @@ from __future__ import annotations
 
 import errno
 import fcntl
-import json
 import os
 import shutil
 import time
+import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -26,6 +26,7 @@ from typing import Any
 from numpy.typing import NDArray
 
 from pyrite.errors import CapacityError, ParameterError, PyriteError
+from pyrite.formats.gguf_journal import Journal, checksum_of
 from pyrite.formats.gguf_writer import ALIGNMENT, TensorSpec, header_fields
 
 SYNCED_BYTES = 64 << 20  # after so many, what was written is flushed and journalled
@@ -34,7 +35,10 @@ FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 
 
 class PartialGguf:
-    """Use with `with`; `complete` gives the file its name. Raises CapacityError, OSError."""
+    """Use with `with`; `complete` gives the file its name. Raises CapacityError, OSError.
+
+    `finished`: tensors that are whole; `changed`: what of an earlier run was not as it was written.
+    """
 
     def __init__(
         self,
@@ -45,15 +49,17 @@ class PartialGguf:
     ) -> None:
         self.path = path
         self.partial = path.with_name(path.name + ".partial")
-        self.journal = path.with_name(path.name + ".journal")
+        self.journal = Journal(path.with_name(path.name + ".journal"), fingerprint)
         self._header = b"".join(field.data for field in header_fields(metadata, tensors))
         self._offsets = offsets(tensors, len(self._header))
         self.num_bytes = self._offsets.pop("")
-        self._fingerprint = fingerprint
-        self._pending: list[str] = []
+        self._sizes = {tensor.name: tensor.num_bytes for tensor in tensors}
+        self._checksums: dict[str, int] = {}  # of what is written of tensors that are not whole
+        self._pending: dict[str, int] = {}
         self._unsynced = 0
         self._synced_at = 0.0
         self.finished: set[str] = set()
+        self.changed: list[str] = []
 
     def __enter__(self) -> PartialGguf:
         flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -92,13 +98,14 @@ class PartialGguf:
     def _leave(self, *, keep: bool) -> None:
         if not keep:
             self.partial.unlink(missing_ok=True)
-            self.journal.unlink(missing_ok=True)
+            self.journal.remove()
         os.close(self._file)
 
     def write(self, name: str, start: int, data: NDArray[Any]) -> None:
-        """Bytes of a tensor, from byte `start` of it on."""
+        """Bytes of a tensor, from byte `start` of it on; its bytes come in order."""
+        left = data.data.cast("B")
+        self._checksums[name] = zlib.crc32(left, self._checksums.get(name, 0))
         with self._enough_space():
-            left = data.data.cast("B")
             offset = self._offsets[name] + start
             while left:
                 written = os.pwrite(self._file, left, offset)
@@ -107,7 +114,7 @@ class PartialGguf:
 
     def finish(self, name: str) -> None:
         """All bytes of a tensor were written."""
-        self._pending.append(name)
+        self._pending[name] = self._checksums.pop(name)
         self.finished.add(name)
         long_ago = time.monotonic() - self._synced_at >= SYNCED_SECONDS
         if self._unsynced >= SYNCED_BYTES or long_ago:
@@ -119,7 +126,7 @@ class PartialGguf:
         with self._enough_space():
             os.fsync(self._file)
         os.replace(self.partial, self.path)
-        self.journal.unlink(missing_ok=True)
+        self.journal.remove()
 
     def _lock(self) -> None:
         try:
@@ -129,31 +136,39 @@ class PartialGguf:
             raise ParameterError("OUT", str(self.path), limit) from None
 
     def _resumable(self) -> set[str]:
-        """The tensors that an earlier run finished of this very file."""
-        if os.fstat(self._file).st_size != self.num_bytes or not self.journal.exists():
+        """The tensors that an earlier run finished of this very file, and that are still whole."""
+        stored = self.journal.read()
+        if stored is None:
             return set()
-        lines = self.journal.read_text().splitlines()
-        if not lines or lines[0] != json.dumps(self._fingerprint):
+        if os.fstat(self._file).st_size != self.num_bytes:
+            self.changed.append("its size")
             return set()
         if os.pread(self._file, len(self._header), 0) != self._header:
+            self.changed.append("its header")
             return set()
-        names = {json.loads(line) for line in lines[1:] if line.endswith('"')}
-        return names & self._offsets.keys()
+        known = {name: checksum for name, checksum in stored.items() if name in self._offsets}
+        whole = {name: one for name, one in known.items() if one == self._checksum(name)}
+        self.changed += [name for name in known if name not in whole]
+        if self.changed:
+            self.journal.rewrite(whole)
+        return set(whole)
+
+    def _checksum(self, name: str) -> int:
+        return checksum_of(self._file, self._offsets[name], self._sizes[name])
 
     def _begin(self) -> None:
-        self.journal.unlink(missing_ok=True)
+        self.journal.remove()
         os.ftruncate(self._file, 0)
         os.posix_fallocate(self._file, 0, self.num_bytes)
         os.pwrite(self._file, self._header, 0)
         os.fsync(self._file)
-        self.journal.write_text(json.dumps(self._fingerprint) + "\n")
+        self.journal.begin()
 
     def _sync(self) -> None:
         """A name is in the journal once its bytes are on the disk."""
         os.fdatasync(self._file)
-        with self.journal.open("a") as journal:
-            journal.write("".join(json.dumps(name) + "\n" for name in self._pending))
-        self._pending, self._unsynced, self._synced_at = [], 0, time.monotonic()
+        self.journal.add(self._pending)
+        self._pending, self._unsynced, self._synced_at = {}, 0, time.monotonic()
 
     @contextmanager
     def _enough_space(self) -> Iterator[None]:
