@@ -1,12 +1,13 @@
 """A GGUF file that is written piece by piece, and goes on after an interruption.
 
     NAME.partial   the file itself, at its full size from the start
-    NAME.journal   what it is made of, and the tensors that are whole on the disk, with a checksum each
+    NAME.journal   what it is made of, and which tensors are whole on the disk (`gguf_journal`)
 
 Who opens it says what the file is made of (`fingerprint`); a journal of something else is begun
-anew, and so is a tensor whose bytes are no longer those that were written. The final name holds a whole file or what was there before. Both stay after an interruption or
-on a full disk, if something of them is whole; nothing does after an error that would come again.
-What tensors mean is unknown here.
+anew, and so is a tensor whose bytes are no longer those that were written. The final name holds a
+whole file or what was there before. Both stay after an interruption or on a full disk, if something
+of them is whole; nothing does after an error that would come again. What tensors mean is unknown
+here.
 """
 
 from __future__ import annotations
