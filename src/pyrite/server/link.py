@@ -231,7 +231,7 @@ class EngineLink:
     def lost(self) -> None:
         """The process has ended, or will: its socket is closed."""
         self._transport = None
-        if self.state == "closed":
+        if self.state in ("closed", "failed"):  # one that said why the model cannot be loaded
             return
         loading, self.state = self.state == "loading", "failed"
         self.error = self.error or BackendError(
