@@ -134,10 +134,22 @@ class Model:
         self.tokenizer = loaded.tokenizer
         self.template = make_template(loaded.checkpoint, loaded.tokenizer)
         self.sampling_defaults = sampling_defaults(loaded.checkpoint, loaded.settings)
-        self.adapter = ""
+        self._adapter = ""
         self._driver = Driver(loaded.engine)
         self._embedding = threading.Lock()  # one call of `embed` at a time
         self._numbers = itertools.count()  # of requests
+
+    @property
+    def adapter(self) -> str:
+        return self._adapter
+
+    @adapter.setter
+    def adapter(self, name: str) -> None:
+        """Raises ParameterError for what is no loaded adapter's name."""
+        if not isinstance(name, str):
+            raise ParameterError("adapter", name, 'a name of an adapter, or "" for none')
+        self.loaded.engine.adapter_number(name)
+        self._adapter = name
 
     @property
     def context_length(self) -> int:

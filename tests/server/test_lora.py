@@ -21,16 +21,16 @@ PROMPT = "tin can in the sun, tin can in the sea, and one more tin can on the sa
 RANK, WIDTH = 8, 256
 
 
-def write_adapter(path: Path, seed: int, strength: float = 8.0) -> Path:
+def write_adapter(path: Path, seed: int, strength: float = 8.0, width: int = WIDTH) -> Path:
     """A GGUF file as llama.cpp's converter writes it."""
     random = np.random.default_rng(seed)
     values = {}
     for layer in range(2):
         for name in ("attn_q", "attn_output", "ffn_down"):
             weight = f"blk.{layer}.{name}.weight"
-            down = random.standard_normal((RANK, WIDTH)) / WIDTH**0.5
+            down = random.standard_normal((RANK, width)) / width**0.5
             values[f"{weight}.lora_a"] = down.astype(np.float32)
-            values[f"{weight}.lora_b"] = random.standard_normal((WIDTH, RANK)).astype(np.float32)
+            values[f"{weight}.lora_b"] = random.standard_normal((width, RANK)).astype(np.float32)
     specs = [TensorSpec(name, "F32", one.shape) for name, one in values.items()]
     metadata = {
         "general.architecture": "llama",
@@ -160,6 +160,20 @@ def test_a_name_that_is_none(served: Served) -> None:
     assert "tiny, poet, a/b" in response.text
 
 
+def test_one_that_does_not_fit_ends_the_server(tmp_path: Path) -> None:
+    """Nothing is started again: it would be the same."""
+    wrong = write_adapter(tmp_path / "wrong.gguf", 1, width=128)
+    command = [sys.executable, "-m", "pyrite", "serve", str(MODEL), "--port", "0"]
+    done = subprocess.run(
+        [*command, "--lora", str(wrong)], capture_output=True, text=True, timeout=60
+    )
+    assert done.returncode == 3
+    assert "starting a new one" not in done.stderr
+    told = f"adapter {wrong}: it is for blk.0.attn_q.weight of (128, 128), and {MODEL.name} has it"
+    assert told in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
 def test_python_and_the_command_line(
     served: Served, adapters: tuple[Path, Path], capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -169,10 +183,10 @@ def test_python_and_the_command_line(
         assert model.generate(PROMPT, max_tokens=24, temperature=0) == plain
         model.adapter = "x"
         assert model.generate(PROMPT, max_tokens=24, temperature=0) == expected
-        model.adapter = "y"
-        with pytest.raises(ParameterError, match="one that was loaded: x"):
-            model.generate(PROMPT)
-        model.adapter = "x"
+        for wrong, told in (("y", "one that was loaded: x"), (None, "a name of an adapter")):
+            with pytest.raises(ParameterError, match=told):
+                model.adapter = wrong
+        assert model.adapter == "x"
         vector = model.embed(PROMPT)
         model.adapter = ""
         assert np.abs(vector - model.embed(PROMPT)).max() > 0.1 * vector.std()
