@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -95,8 +96,20 @@ def test_the_doctor_finds_no_fault_in_it(golden: Path, tmp_path: Path, kind: str
     path = str(model_of(golden, tmp_path, "llama", kind))
     assert main(["doctor", path, "-t", "1"]) == 0
     said = capsys.readouterr().out
-    assert "skipped tokenizer         none: the model takes token ids alone" in said
+    assert "skipped tokenizer         none: token ids go in and come out" in said
+    assert "ok      end of answer     token 2, by its id alone" in said
     assert "ok      numbers" in said
+
+
+def test_the_doctor_says_where_nothing_ends_an_answer(golden: Path, tmp_path: Path, capsys):
+    folder = tmp_path / "model"
+    shutil.copytree(golden / "tiny" / "llama", folder)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps({**config, "eos_token_id": None}))
+    (folder / "generation_config.json").unlink(missing_ok=True)
+    assert main(["doctor", str(folder), "-t", "1"]) == 0
+    said = capsys.readouterr().out
+    assert "skipped end of answer     the model names no token that ends an answer" in said
 
 
 def test_a_tokenizer_of_an_unknown_kind_is_no_absent_one(golden: Path, tmp_path: Path):

@@ -17,6 +17,7 @@ from pyrite.errors import CapacityError, TemplateError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.formats.vocabulary import takes_ids_alone
 from pyrite.llm import Model, load
+from pyrite.loading import ids_only
 from pyrite.models.registry import build_plan, open_model
 from pyrite.quant.not_finite import find_not_finite
 from pyrite.text.chat import chat_segments
@@ -127,6 +128,8 @@ class ModelChecks:
             raise Fault("its turns are marked by no control token of this tokenizer")
 
     def stop_tokens(self) -> str:
+        if takes_ids_alone(self.checkpoint):
+            return self._ending_ids()
         tokenizer = self._tokenizer()
         stops = tokenizer.stop_ids
         beyond = [token_id for token_id in stops if token_id >= self.plan.vocabulary]
@@ -135,6 +138,13 @@ class ModelChecks:
                 f"outside the vocabulary: {beyond}" if beyond else "no token ends an answer"
             )
         return ", ".join(f"{token_id} {tokenizer.token_text(token_id)!r}" for token_id in stops)
+
+    def _ending_ids(self) -> str:
+        """Of a model without a tokenizer, which may say them all the same."""
+        ends = ids_only(self.checkpoint, self.plan).eos_ids
+        if not ends:
+            raise Skip("the model names no token that ends an answer: it ends at max_tokens")
+        return f"token {', '.join(map(str, ends))}, by its id alone"
 
     def numbers(self) -> str:
         """Kullback-Leibler divergence of the backend's next-token probabilities."""
@@ -203,7 +213,7 @@ class ModelChecks:
 
     def _tokenizer(self) -> Tokenizer:
         if takes_ids_alone(self.checkpoint):
-            raise Skip("none: the model takes token ids alone")
+            raise Skip("none: token ids go in and come out")
         if self.tokenizer is None:
             raise Fault("the file holds no tokenizer that is known here")
         return self.tokenizer
