@@ -67,9 +67,10 @@ int Executor::add_vector(Vector data) {
   return int(vectors_.size()) - 1;
 }
 
-int Executor::add_rope(Doubles frequencies, double factor, bool pairs) {
+int Executor::add_rope(Doubles frequencies, double factor, bool pairs, double growth, int growth_span) {
   std::vector<double> copy(frequencies.data(), frequencies.data() + frequencies.shape(0));
-  ropes_.push_back(program_.add_rope(std::move(copy), factor, pairs));
+  require(growth_span > 0, "growth_span must be positive");
+  ropes_.push_back(program_.add_rope(std::move(copy), factor, pairs, growth, growth_span));
   return int(ropes_.size()) - 1;
 }
 

@@ -69,7 +69,7 @@ class Executor {
   // Each returns its index.
   int add_matrix(const std::string& type, int count, int rows, int columns, Bytes data);
   int add_vector(Vector data);
-  int add_rope(Doubles frequencies, double factor, bool pairs);
+  int add_rope(Doubles frequencies, double factor, bool pairs, double growth, int growth_span);
 
   void add_embed(const std::string& label, int table, float scale, Columns out);
   void add_embed_positions(const std::string& label, int table, Columns out);

@@ -90,7 +90,8 @@ void bind_program(nb::module_ module) {
           "places"_a = Team::Places())
       .def("add_matrix", &Executor::add_matrix, "type"_a, "count"_a, "rows"_a, "columns"_a, "data"_a)
       .def("add_vector", &Executor::add_vector, "data"_a)
-      .def("add_rope", &Executor::add_rope, "frequencies"_a, "factor"_a, "pairs"_a)
+      .def("add_rope", &Executor::add_rope, "frequencies"_a, "factor"_a, "pairs"_a,
+           "growth"_a, "growth_span"_a)
       .def("add_embed", &Executor::add_embed, "label"_a, nb::kw_only(), "table"_a, "scale"_a, "out"_a)
       .def("add_embed_positions", &Executor::add_embed_positions, "label"_a, nb::kw_only(), "table"_a,
            "out"_a)

@@ -105,8 +105,9 @@ const float* Program::add_vector(std::vector<float> vector) {
   return vectors_.emplace_back(std::move(vector)).data();
 }
 
-RopeTable* Program::add_rope(std::vector<double> frequencies, double factor, bool pairs) {
-  return &ropes_.emplace_back(std::move(frequencies), factor, pairs);
+RopeTable* Program::add_rope(std::vector<double> frequencies, double factor, bool pairs,
+                             double growth, int growth_span) {
+  return &ropes_.emplace_back(std::move(frequencies), factor, pairs, growth, growth_span);
 }
 
 Squares* Program::add_squares(int matrices, int columns) {

@@ -53,7 +53,8 @@ class Program {
   // Building, before the first run. What is returned stays where it is.
   const PackedMatrix* add_matrix(const PackedMatrix& matrix);
   const float* add_vector(std::vector<float> vector);
-  RopeTable* add_rope(std::vector<double> frequencies, double factor, bool pairs);
+  RopeTable* add_rope(std::vector<double> frequencies, double factor, bool pairs,
+                      double growth = 0, int growth_span = 1);
   Squares* add_squares(int matrices, int columns);
   void add(Op op, std::string label);
   // Columns [start, start + width) of the arena; of the logits when `start` is -1.

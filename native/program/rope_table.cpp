@@ -5,8 +5,13 @@
 
 namespace pyrite {
 
-RopeTable::RopeTable(std::vector<double> frequencies, double factor, bool pairs)
-    : frequencies_(std::move(frequencies)), factor_(factor), pairs_(pairs) {}
+RopeTable::RopeTable(std::vector<double> frequencies, double factor, bool pairs, double growth,
+                     int growth_span)
+    : frequencies_(std::move(frequencies)),
+      factor_(factor),
+      pairs_(pairs),
+      growth_(growth),
+      growth_span_(growth_span) {}
 
 void RopeTable::grow(int count) {
   const size_t width = 2 * frequencies_.size();
@@ -17,10 +22,12 @@ void RopeTable::grow(int count) {
   table_.resize(wanted * width);
   for (size_t position = known; position < wanted; ++position) {
     float* row = table_.data() + position * width;
+    const double spans = double(position / size_t(growth_span_));
+    const double factor = factor_ * (1 + growth_ * std::log1p(spans));
     for (size_t i = 0; i < frequencies_.size(); ++i) {
       const double angle = double(position) * frequencies_[i];
-      row[i] = float(factor_ * std::cos(angle));
-      row[i + frequencies_.size()] = float(factor_ * std::sin(angle));
+      row[i] = float(factor * std::cos(angle));
+      row[i + frequencies_.size()] = float(factor * std::sin(angle));
     }
   }
 }

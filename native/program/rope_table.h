@@ -8,8 +8,10 @@ namespace pyrite {
 
 class RopeTable {
  public:
-  // `frequencies`: angle a position, in radians, of each pair of columns; `factor` is on both tables.
-  RopeTable(std::vector<double> frequencies, double factor, bool pairs);
+  // `frequencies`: angle a position, in radians, of each pair of columns; `factor` is on both tables,
+  // and 1 + growth log(1 + floor(position / growth_span)).
+  RopeTable(std::vector<double> frequencies, double factor, bool pairs, double growth,
+            int growth_span);
 
   int half() const { return int(frequencies_.size()); }
   bool pairs() const { return pairs_; }
@@ -24,6 +26,8 @@ class RopeTable {
   std::vector<double> frequencies_;
   double factor_;
   bool pairs_;
+  double growth_;
+  int growth_span_;
   std::vector<float> table_;  // (positions, 2, half)
 };
 

@@ -28,6 +28,10 @@ FAMILIES = (
     "stablelm_parallel",
     "gpt2",
     "glm4",
+    "glm4_moe",
+    "ernie4_5_moe",
+    "hunyuan_v1_dense",
+    "ministral3",
 )
 VOCABULARY = 96  # of the smallest of them
 TOKENS = 96

@@ -11,7 +11,7 @@ import pytest
 
 from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats.checkpoint import Tensor, open_checkpoint
-from pyrite.graph.rope import inverse_frequencies
+from pyrite.graph.rope import cos_sin, inverse_frequencies
 from pyrite.graph.values import Rope, RopeScaling
 from pyrite.models.registry import as_model, build_plan, open_model, read_config
 from variants import changed, hub
@@ -114,7 +114,11 @@ def test_frequency_factors_and_scaling_together(gguf):
         ({}, 0.1 * math.log(4) + 1),
         ({"rope__scaling__attn_factor": 0.5}, 0.5 * (0.1 * math.log(4) + 1)),
         ({"rope__scaling__yarn_attn_factor": 1.25}, 1.25),
-        ({"rope__scaling__yarn_log_multiplier": 0.1}, 1.0),
+        ({"rope__scaling__yarn_log_multiplier": 1.0}, 1.0),
+        (
+            {"rope__scaling__yarn_log_multiplier": 0.5},
+            (0.1 * math.log(4) + 1) / (0.05 * math.log(4) + 1),
+        ),
     ],
 )
 def test_what_yarn_makes_of_queries_and_keys(gguf, stated, expected):
@@ -122,6 +126,30 @@ def test_what_yarn_makes_of_queries_and_keys(gguf, stated, expected):
     keys = {f"rope__scaling__{key}": value for key, value in yarn.items()}
     rope = read_config(changed(gguf, **keys, **stated)).layers[0].rope
     assert rope.scaling.attention_factor == pytest.approx(expected)
+
+
+def test_queries_that_grow_need_a_length_and_whole_heads(golden):
+    model = open_model(golden / "tiny" / "ministral3")
+    rope = read_config(model).layers[0].rope
+    assert (rope.growth, rope.growth_span) == (0.5, 8)
+    cos, _ = cos_sin(rope, np.array([7, 8, 23, 24], np.int32))
+    plain, _ = cos_sin(replace(rope, growth=0.0), np.array([7, 8, 23, 24], np.int32))
+    spans = np.array([0, 1, 2, 3])[:, None]
+    np.testing.assert_allclose(cos, plain * (1 + 0.5 * np.log(1 + spans)), rtol=1e-6)
+    with pytest.raises(FormatError, match=r"temperature_scale = 0\.5 needs"):
+        build_plan(changed(model, rope__dimension_count=8))
+    still = {"rope__scaling__type": "none", "rope__scaling__original_context_length": 0}
+    with pytest.raises(FormatError, match="original_context_length"):
+        build_plan(changed(model, **still))
+
+
+def test_only_ministral_grows(golden):
+    llama = hub(golden, "llama_yarn")
+    scaling = {**open_checkpoint(golden / "tiny" / "llama_yarn").metadata["rope_scaling"]}
+    with pytest.raises(UnsupportedError, match="llama_4_scaling_beta"):
+        hub(golden, "llama_yarn", rope_scaling={**scaling, "llama_4_scaling_beta": 0.1})
+    with pytest.raises(UnsupportedError, match=r"temperature_scale = 0\.5"):
+        build_plan(changed(llama, attention__temperature_scale=0.5))
 
 
 @pytest.mark.parametrize("factors", [np.ones(16), np.zeros(32), np.full(32, np.nan)])

@@ -52,10 +52,12 @@ def wrapped(golden, case: str, architecture: str, layout: str = "language_model.
 def test_the_text_model_is_the_same(golden, case: str, architecture: str, layout: str):
     model = as_model(wrapped(golden, case, architecture, layout))
     alone = as_model(open_checkpoint(golden / "tiny" / case))
-    assert read_config(model) == read_config(alone)
+    assert replace(read_config(model), architecture="") == replace(
+        read_config(alone), architecture=""
+    )
     assert model.tensors.keys() == alone.tensors.keys()
     assert model.config["eos_token_id"] == [1, 5]
-    assert build_plan(model) == build_plan(alone)
+    assert build_plan(model).ops == build_plan(alone).ops
 
 
 def test_what_text_config_leaves_out_is_the_usual(golden):

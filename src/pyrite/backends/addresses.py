@@ -122,5 +122,7 @@ class Addresses:
                 inverse_frequencies(rope).astype(np.float64),
                 attention_factor(rope),
                 rope.layout == "pairs",
+                rope.growth,
+                rope.growth_span,
             )
         return self._rope_ids[rope]

@@ -1,8 +1,8 @@
 """Rotary frequencies: what every backend turns queries and keys by.
 
 The angle of column pair i at position p is p * inverse_frequencies(rope)[i]; cos and sin of it are
-multiplied by attention_factor(rope). Computed in float64 and rounded once to float32. Backends
-decide where tables live.
+multiplied by attention_factor(rope), and by what `Rope` grows by at p. Computed in float64 and
+rounded once to float32. Backends decide where tables live.
 
 Sources: rotary positions, arXiv 2104.09864; linear interpolation, arXiv 2306.15595; YaRN,
 arXiv 2309.00071.
@@ -32,10 +32,11 @@ def attention_factor(rope: Rope) -> float:
 
 
 def cos_sin(rope: Rope, positions: NDArray[np.int32]) -> CosSin:
-    """cos and sin, times the attention factor: (tokens, rope.width / 2) each."""
+    """cos and sin, times the attention factor and the growth: (tokens, rope.width / 2) each."""
     frequencies = inverse_frequencies(rope).astype(np.float64)
     angles = positions[:, None].astype(np.float64) * frequencies
-    factor = attention_factor(rope)
+    grown = 1 + rope.growth * np.log1p(positions[:, None] // rope.growth_span)
+    factor = attention_factor(rope) * grown
     return (np.cos(angles) * factor).astype(np.float32), (np.sin(angles) * factor).astype(
         np.float32
     )

@@ -87,10 +87,13 @@ class RopeScaling:
 class Rope:
     """Rotary positions on the first `width` columns of each head.
 
-    `layout`: "halves" turns columns (i, i + width/2) together, "pairs" (2i, 2i + 1).
+    `layout`: "halves" turns columns (i, i + width/2) together, "pairs" (2i, 2i + 1). With `growth`
+    g the columns at position p also grow by 1 + g log(1 + floor(p / growth_span)).
     """
 
     theta: float
     width: int
     layout: Literal["halves", "pairs"]
     scaling: RopeScaling | None = None
+    growth: float = 0.0
+    growth_span: int = 1

@@ -46,9 +46,11 @@ def attention(
     sinks: str | None = None,
     *,
     has_gate: bool = False,
+    norms_turned: bool = False,
 ) -> View:
     """Projections, rotary positions, attention and output projection of one layer. `has_gate`:
-    what goes into the last is multiplied by the sigmoid of a projection."""
+    what goes into the last is multiplied by the sigmoid of a projection. `norms_turned`: queries
+    and keys are normalised after they turned."""
     name = f"blk.{layer}.attn_"
     own, bias = config.layers[layer], config.query_bias
     if own.key_heads == 0:
@@ -58,16 +60,33 @@ def attention(
     query = linear(graph, x, name + "q", own.heads * config.head_width, bias)
     key = linear(graph, x, name + "k", own.key_heads * config.head_width, bias)
     value = linear(graph, x, name + "v", own.key_heads * config.value_width, bias)
-    if config.head_norms:
-        query = head_norm(graph, config, query, name + "q_norm")
-        key = head_norm(graph, config, key, name + "k_norm")
-    if own.rope is not None:
-        query = graph.rotate(query, config.head_width, own.rope)
-        key = graph.rotate(key, config.head_width, own.rope)
+    steps = [_normalised, _turned]
+    for step in reversed(steps) if norms_turned else steps:
+        query, key = step(graph, config, query, key, layer)
     mixed = mix(graph, config, query, key, value, layer, sinks)
     if has_gate:
         mixed = graph.gate(linear(graph, x, name + "gate", mixed.width), mixed, "sigmoid")
     return linear(graph, mixed, name + "output", config.width, config.output_bias)
+
+
+def _normalised(
+    graph: GraphBuilder, config: ModelConfig, query: View, key: View, layer: int
+) -> tuple[View, View]:
+    if not config.head_norms:
+        return query, key
+    name = f"blk.{layer}.attn_"
+    query = head_norm(graph, config, query, name + "q_norm")
+    return query, head_norm(graph, config, key, name + "k_norm")
+
+
+def _turned(
+    graph: GraphBuilder, config: ModelConfig, query: View, key: View, layer: int
+) -> tuple[View, View]:
+    rope = config.layers[layer].rope
+    if rope is None:
+        return query, key
+    query = graph.rotate(query, config.head_width, rope)
+    return query, graph.rotate(key, config.head_width, replace(rope, growth=0.0, growth_span=1))
 
 
 def mix(

@@ -46,11 +46,18 @@ COMMAND_R = Family(
     norm="layer",
     rope_layout="pairs",
     head_norms="own",
+    may_lack_head_norms=True,
     arrange=flatten_head_norms,
 )
 
 COHERE2 = replace(
-    COMMAND_R, name="cohere2", head_norms="", arrange=None, window_pattern=4, still_period=4
+    COMMAND_R,
+    name="cohere2",
+    head_norms="",
+    may_lack_head_norms=False,
+    arrange=None,
+    window_pattern=4,
+    still_period=4,
 )
 
 # Keys that say what the architecture is, with the only values that are executed.

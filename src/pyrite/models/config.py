@@ -149,6 +149,8 @@ class Family:
     turns: bool = True  # queries and keys turn by rotary positions
     states_turning: bool = False  # files say whether they do
     still_period: int = 0  # in every so many-th layer they do not
+    turns_in_windows: bool = False  # there alone, where there are windows
+    grows_queries: bool = False  # with their positions, where files say so
     truncates_yarn: bool = True  # its ramp starts and ends at whole columns
     theta: float = 10000.0  # where the file does not say
     local_theta: float = 0.0  # of layers with a window; 0: the same as the others'
@@ -159,7 +161,8 @@ class Family:
     scales_embeddings: bool = False  # by sqrt(width)
     divides_logits: bool = False  # `logit_scale` is a divisor
     query_bias: bool = False  # always there
-    head_norms: HeadNorms = ""  # "own": where the file has them
+    head_norms: HeadNorms = ""
+    may_lack_head_norms: bool = False  # they are where the file has them
     wide_scale_layers: int = 0  # GGUF with so many layers: scale = (width / heads) ** -0.5
     attention_softcap: float = 0.0  # where the file does not say
     final_softcap: float = 0.0  # where the file does not say

@@ -126,8 +126,8 @@ GATING = {"softmax": 1, "sigmoid": 2}
 def translate(folder: Folder) -> None:
     """V1: no latent attention."""
     llama.translate(folder)
-    _experts(folder)
-    _groups(folder, "greedy", "softmax")
+    experts(folder)
+    groups(folder, "greedy", "softmax")
 
 
 def translate_v2(folder: Folder) -> None:
@@ -149,9 +149,9 @@ def _translate_latent(folder: Folder, method: str, scoring: str) -> None:
     hub_config.biases(folder, feed_forward="")
     if not folder.keys.boolean("rope_interleave", True):
         raise UnsupportedError("rope_interleave = false: not executed here")
-    _drop_guessing_layers(folder)
-    _experts(folder)
-    _groups(folder, method, scoring)
+    drop_guessing_layers(folder)
+    experts(folder)
+    groups(folder, method, scoring)
     for name in folder.tensors.layers():
         if (both := folder.tensors.get(name + "attn_kv_b.weight")) is not None:
             folder.tensors.take(both.name)
@@ -180,7 +180,7 @@ def _latent(folder: Folder) -> None:
     rope(folder, width=turned)
 
 
-def _experts(folder: Folder) -> None:
+def experts(folder: Folder) -> None:
     keys = folder.keys
     hub_config.experts(folder, count="n_routed_experts")
     leading = keys.integer("first_k_dense_replace", 0, folder.num_layers, 0)
@@ -204,7 +204,7 @@ def _mixtures(folder: Folder, leading: int, kinds: tuple[str, ...] | None) -> Co
     return [index for index, kind in enumerate(kinds) if kind == "sparse"]
 
 
-def _groups(folder: Folder, method: str, scoring: str) -> None:
+def groups(folder: Folder, method: str, scoring: str) -> None:
     keys = folder.keys
     method = keys.text("topk_method", method)
     scoring = keys.text("scoring_func", scoring)
@@ -224,7 +224,7 @@ def _groups(folder: Folder, method: str, scoring: str) -> None:
         folder.put("expert_group_used_count", used)
 
 
-def _drop_guessing_layers(folder: Folder) -> None:
+def drop_guessing_layers(folder: Folder) -> None:
     """Layers that guess tokens ahead come after the model's own, and are not executed."""
     count = folder.keys.integer("num_nextn_predict_layers", 0, limits.MAX_LAYERS, 0)
     first = folder.num_layers
@@ -243,13 +243,13 @@ _ATTENTION = {
     "self_attn.kv_a_layernorm": "attn_kv_a_norm",
     "self_attn.kv_b_proj": "attn_kv_b",
 }
-_SHARED = {
+SHARED = {
     "mlp.shared_experts.gate_proj": "ffn_gate_shexp",
     "mlp.shared_experts.up_proj": "ffn_up_shexp",
     "mlp.shared_experts.down_proj": "ffn_down_shexp",
     "mlp.gate.e_score_correction_bias": "exp_probs_b.bias",
 }
-_LAYER = PRE_NORM | EXPERTS | _SHARED
+_LAYER = PRE_NORM | EXPERTS | SHARED
 
 _V3 = {  # where config.json says nothing of them
     "n_group": 8,

@@ -40,6 +40,8 @@ HARMLESS = frozenset(
         "attention.head_count_kv",
         "expert_group_count",
         "leading_dense_block_count",
+        "interleave_moe_layer_step",
+        "n_deepstack_layers",  # which see, too
         "nextn_predict_layers",  # see models.predictors
         "pooling_type",
         "rope.dimension_sections",  # of images: all parts of a text's positions are the same
@@ -129,7 +131,7 @@ def _head_widths(
 
 
 def _head_norms(family: Family, tensors: Mapping[str, Tensor]) -> HeadNorms:
-    is_absent = family.head_norms == "own" and "blk.0.attn_q_norm.weight" not in tensors
+    is_absent = family.may_lack_head_norms and "blk.0.attn_q_norm.weight" not in tensors
     return "" if is_absent else family.head_norms
 
 
@@ -160,7 +162,7 @@ def _layers(
     count = len(heads)
     ropes = read_ropes(keys, checkpoint, family, head_width, context_length)
     windows = _windows(keys, family, count)
-    turning = _turning(keys, family, count)
+    turning = _turning(keys, family, windows)
     feed_forward = _per_layer(keys, "feed_forward_length", count, 0, limits.MAX_WIDTH, 0)
     key_heads = _key_heads(keys, family, heads)
     is_mixture = keys.integer("expert_count", 0, limits.MAX_EXPERTS, 0) > 0
@@ -196,12 +198,14 @@ def _key_heads(keys: Fields, family: Family, heads: tuple[int, ...]) -> tuple[in
     return tuple(0 if other else own for own, other in zip(found, recurrent, strict=True))
 
 
-def _turning(keys: Fields, family: Family, num_layers: int) -> tuple[bool, ...]:
+def _turning(keys: Fields, family: Family, windows: tuple[int, ...]) -> tuple[bool, ...]:
     """Of each layer: whether queries and keys turn. Granite's key for it is of another name."""
     turns = family.turns
     if family.states_turning:
         turns = keys.boolean("rope.scaling.finetuned", True)
-    by_layer = _pattern(keys, "rope.layer_pattern", family.still_period, num_layers)
+    by_layer = _pattern(keys, "rope.layer_pattern", family.still_period, len(windows))
+    if family.turns_in_windows and any(windows):
+        by_layer = tuple(window > 0 for window in windows)
     return tuple(turns and own for own in by_layer)
 
 

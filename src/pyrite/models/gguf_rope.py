@@ -47,11 +47,25 @@ def read_ropes(
     if scaling is not None and scaling.kind == "dynamic":
         theta, scaling = _dynamic(theta, width, scaling, context_length), None
     whole = Rope(theta, width, family.rope_layout, scaling or factors)
+    if family.grows_queries:
+        whole = _growing(keys, whole, head_width)
     if family.local_theta == 0 and family.scales_local:
         return Ropes(whole, whole)
     default = family.local_theta or theta
     local = keys.number("rope.freq_base_swa", limits.MIN_THETA, limits.MAX_THETA, default)
     return Ropes(whole, Rope(local, width, family.rope_layout))
+
+
+def _growing(keys: Fields, rope: Rope, head_width: int) -> Rope:
+    """Queries that grow once for each length of the original context that lies before them."""
+    growth = keys.number("attention.temperature_scale", 0.0, 1e3, 0.0)
+    span = keys.integer("rope.scaling.original_context_length", 0, limits.MAX_CONTEXT, 0)
+    if growth and (span == 0 or rope.width != head_width):
+        raise FormatError(
+            f"{keys.prefix}attention.temperature_scale = {growth:g} needs"
+            " rope.scaling.original_context_length, and heads that turn whole"
+        )
+    return replace(rope, growth=growth, growth_span=span or 1) if growth else rope
 
 
 def _scaling(
@@ -95,7 +109,7 @@ def _scaling(
         original_context=original,
         beta_fast=fast,
         beta_slow=slow,
-        attention_factor=stated or attention * (1.0 if _log_multiplier(keys) else growth(factor)),
+        attention_factor=stated or attention * _yarn_growth(keys, factor),
         truncate=truncate,
     )
 
@@ -110,6 +124,14 @@ def _refuse_unread(checkpoint: Checkpoint, *names: str) -> None:
 def growth(factor: float, weight: float = 1.0) -> float:
     """How much larger yarn makes queries and keys."""
     return 0.1 * weight * math.log(factor) + 1.0 if factor > 1 else 1.0
+
+
+def _yarn_growth(keys: Fields, factor: float) -> float:
+    """Of queries and keys. Where they are latent the multiplier concerns the scores alone."""
+    multiplier = _log_multiplier(keys)
+    if multiplier and keys.get("attention.kv_lora_rank") is not None:
+        return 1.0
+    return growth(factor) / growth(factor, multiplier)
 
 
 def latent_growth(keys: Fields) -> float:

@@ -29,11 +29,17 @@ ACTIVATIONS: Mapping[str, Activation] = {
 }
 
 
-def decoder(folder: Folder, norm: str = "rms", eps: float = 1e-6, is_partial: bool = False) -> None:
+def decoder(
+    folder: Folder,
+    norm: str = "rms",
+    eps: float = 1e-6,
+    is_partial: bool = False,
+    may_stretch: bool = False,
+) -> None:
     sizes(folder)
     heads(folder)
     norms(folder, norm, eps)
-    rope(folder, is_partial=is_partial)
+    rope(folder, is_partial=is_partial, may_stretch=may_stretch)
     require_activation(folder, "silu")
     head(folder)
 
@@ -99,6 +105,13 @@ def require(folder: Folder, *names: str) -> None:
         if not folder.keys.boolean(name, True):
             stated = folder.keys.names.get(name, name)
             raise UnsupportedError(f"{stated} = false is not executed in {folder.architecture}")
+
+
+def refuse(folder: Folder, *names: str) -> None:
+    """Switches that are off in what is executed. UnsupportedError where config.json says true."""
+    for name in names:
+        if folder.keys.boolean(name, False):
+            raise UnsupportedError(f"{name} = true is not executed in {folder.architecture}")
 
 
 def ignore(folder: Folder, *names: str) -> None:
@@ -198,13 +211,20 @@ def experts(
         folder.put("expert_weights_norm", keys.boolean(normalized, False))
 
 
-def windows(folder: Folder, period: int = 0, *, late: bool = False, default: Any = 0) -> None:
-    """Which layers see a window: by `layer_types`, a period, or from a layer on (`late`).
+def windows(
+    folder: Folder,
+    period: int = 0,
+    *,
+    late: bool = False,
+    default: Any = 0,
+    narrow: tuple[bool, ...] | None = None,
+) -> None:
+    """Which layers see a window: by `layer_types`, `narrow`, a period, or from a layer on (`late`).
 
     Without any of them all do, where there is a window at all.
     """
     keys = folder.keys
-    narrow = _listed(folder, _by_older_keys(folder, period, late=late))
+    narrow = _listed(folder, narrow or _by_older_keys(folder, period, late=late))
     is_listed = keys.get("layer_types") is not None
     has_width = keys.get("sliding_window") is not None or is_listed
     if not (period or (any(narrow) and has_width)):

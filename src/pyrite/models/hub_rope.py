@@ -33,11 +33,13 @@ def rope(
     local_theta: float = 0.0,
     width: int | None = None,
     is_partial: bool = False,
+    may_stretch: bool = False,
 ) -> None:
     """The thetas are those that config.json may leave out; `width`: columns of a head that may
-    turn, all by default; `is_partial`: the family turns a share of them where it says so. With
-    `local_theta` layers with a window turn by their own; where that is stated of another family,
-    reading the GGUF keys tells whether it is executed."""
+    turn, all by default; `is_partial`: the family turns a share of them where it says so;
+    `may_stretch`: "dynamic" with an alpha is another theta. With `local_theta` layers with a window
+    turn by their own; where that is stated of another family, reading the GGUF keys tells whether
+    it is executed."""
     keys = folder.keys
     theta = keys.number("rope_theta", limits.MIN_THETA, limits.MAX_THETA, theta)
     newer, older = keys.group("rope_parameters"), keys.group("rope_scaling")
@@ -57,7 +59,7 @@ def rope(
     if is_local:
         folder.put("rope.freq_base_swa", local)
     if stated is not None:
-        _state(folder, stated, theta, turned)
+        _state(folder, stated, theta, turned, may_stretch)
 
 
 def _turned(keys: Fields, stated: Fields | None, head_width: int, is_partial: bool) -> int:
@@ -86,17 +88,20 @@ def _local(keys: Fields, theta: float) -> float:
     return theta
 
 
-def _state(folder: Folder, keys: Fields, theta: float, width: int) -> None:
+def _state(folder: Folder, keys: Fields, theta: float, width: int, may_stretch: bool) -> None:
     theta = keys.number("rope_theta", limits.MIN_THETA, limits.MAX_THETA, theta)
     folder.put("rope.freq_base", theta)
     kind = keys.text("rope_type", keys.text("type", "default"))
     kind = "longrope" if kind == "su" else kind  # its first name
+    kind = "default" if kind == "mrope" else kind  # see _sections
     if kind not in SHOWN:
         raise UnsupportedError(
             f"rope type {kind[:60]!r} is not executed here",
             hint=f"those that are: {', '.join(SHOWN)}",
         )
-    if kind == "llama3":
+    if may_stretch and kind == "dynamic" and keys.get("alpha") is not None:
+        _stretch(folder, keys, theta, width)
+    elif kind == "llama3":
         _llama3(folder, keys, theta, width)
     elif kind == "longrope":
         _long(folder, keys, width)
@@ -104,6 +109,15 @@ def _state(folder: Folder, keys: Fields, theta: float, width: int) -> None:
         _scaled(folder, keys, kind)
     _sections(folder, keys)
     keys.refuse_unread("the rope settings of config.json")
+
+
+def _stretch(folder: Folder, keys: Fields, theta: float, width: int) -> None:
+    """By a fixed alpha, whatever the context: no scaling is left, and its keys mean nothing."""
+    alpha = keys.number("alpha", 1.0, 1e9)
+    stretched = theta * alpha ** (width / (width - 2)) if width > 2 else theta
+    folder.put("rope.freq_base", stretched)
+    for key in ("beta_fast", "beta_slow", "factor", "mscale", "mscale_all_dim"):
+        keys.get(key)
 
 
 def _sections(folder: Folder, keys: Fields) -> None:
@@ -132,15 +146,22 @@ def _scaled(folder: Folder, keys: Fields, kind: str) -> None:
     folder.put("rope.scaling.yarn_beta_slow", keys.number("beta_slow", 1e-3, 1e6, 1.0))
     folder.put("rope.scaling.truncate", keys.boolean("truncate", True))
     _put_yarn_attention(folder, keys, factor)
+    if folder.architecture == "mistral3":
+        beta = keys.number("llama_4_scaling_beta", 0.0, 1e3, 0.0)
+        folder.put("attention.temperature_scale", beta)
+        keys.get("max_position_embeddings")  # the outer one holds
 
 
 def _put_yarn_attention(folder: Folder, keys: Fields, factor: float) -> None:
-    """What cos and sin are multiplied by. GGUF states what it is besides `growth`, or besides 1
-    where there is a multiplier, which is a tenth of DeepSeek's."""
+    """What cos and sin are multiplied by. GGUF states what it is besides `growth`; besides 1
+    where attention is latent, whose multiplier is a tenth; and Mistral 3's has one, too."""
     mscale = keys.number("mscale", 0.0, 1e3, 0.0)
     all_widths = keys.number("mscale_all_dim", 0.0, 1e3, 0.0)
     wanted = taken = growth(factor)
-    if all_widths:
+    if all_widths and folder.architecture == "mistral3":
+        folder.put(LOG_MULTIPLIER, all_widths)
+        taken = growth(factor) / growth(factor, all_widths)
+    elif all_widths and folder.has("attention.kv_lora_rank"):
         folder.put(LOG_MULTIPLIER, 0.1 * all_widths)
         taken = 1.0
     if mscale and all_widths:

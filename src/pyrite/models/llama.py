@@ -1,9 +1,13 @@
-"""Llama (1 to 3), and what shares its layers: SmolLM2, TinyLlama, Yi, Mistral, Mixtral.
+"""Llama (1 to 3), and what shares its layers: SmolLM2, TinyLlama, Yi, Mistral, Ministral, Mixtral.
+
+In Ministral 3 queries grow where the context is longer than the original one.
 
 Source: arXiv 2302.13971, 2407.21783, 2310.06825, 2401.04088.
 """
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 import numpy as np
 
@@ -18,11 +22,13 @@ from pyrite.models.config import Family, ModelConfig
 from pyrite.models.hub import ATTENTION, PRE_NORMS, Folder, hub
 
 
-def layer(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View:
+def layer(
+    graph: GraphBuilder, config: ModelConfig, x: View, index: int, second_norm: str = "ffn_norm"
+) -> View:
     """Norms before attention and feed-forward; each adds to the residual stream."""
     normed = blocks.norm(graph, config, x, f"blk.{index}.attn_norm")
     x = blocks.add(graph, config, x, blocks.attention(graph, config, normed, index))
-    normed = blocks.norm(graph, config, x, f"blk.{index}.ffn_norm")
+    normed = blocks.norm(graph, config, x, f"blk.{index}.{second_norm}")
     return blocks.add(graph, config, x, blocks.feed_forward(graph, config, normed, index))
 
 
@@ -34,6 +40,7 @@ LLAMA = Family(
     may_have_windows=True,
     routing=Routing(1),
 )
+MISTRAL3 = replace(LLAMA, name="mistral3", grows_queries=True)
 
 
 def translate(folder: Folder) -> None:
@@ -68,7 +75,7 @@ def paired_rows(tensor: Tensor, width: int) -> Tensor:
     return derived.picked_rows(tensor, order.reshape(-1))
 
 
-_MIXTRAL_EXPERTS = {
+MIXTRAL_EXPERTS = {
     "block_sparse_moe.experts.*.w1": "ffn_gate_exps",
     "block_sparse_moe.experts.*.w2": "ffn_down_exps",
     "block_sparse_moe.experts.*.w3": "ffn_up_exps",
@@ -81,14 +88,15 @@ _MIXTRAL = {"rms_norm_eps": 1e-5, "rope_theta": 1e6}
 
 HUBS = {
     "llama": hub("llama", translate),
+    "ministral3": hub("mistral3", translate_mistral),
     "mistral": hub("llama", translate_mistral, defaults=_MISTRAL),
-    "mistral3": hub("llama", translate_mistral, defaults=_MISTRAL, is_wrapped=True),
+    "mistral3": hub("mistral3", translate_mistral, defaults=_MISTRAL, is_wrapped=True),
     "mixtral": hub(
         "llama",
         translate_mixtral,
-        ATTENTION | PRE_NORMS | _MIXTRAL_EXPERTS,
+        ATTENTION | PRE_NORMS | MIXTRAL_EXPERTS,
         defaults=_MIXTRAL,
     ),
 }
 
-FAMILIES = {family.name: family for family in (LLAMA,)}
+FAMILIES = {family.name: family for family in (LLAMA, MISTRAL3)}

@@ -57,11 +57,11 @@ _POST_NORMS = {
     "post_feedforward_layernorm": "post_ffw_norm",
 }
 
-_LAYER = ATTENTION | FEED_FORWARD | HEAD_NORMS | _POST_NORMS
+POST_NORM = ATTENTION | FEED_FORWARD | HEAD_NORMS | _POST_NORMS
 
 HUBS = {
-    "olmo2": hub("olmo2", translate, _LAYER),
-    "olmo3": hub("olmo2", translate_olmo3, _LAYER, defaults={"rope_theta": 500000.0}),
+    "olmo2": hub("olmo2", translate, POST_NORM),
+    "olmo3": hub("olmo2", translate_olmo3, POST_NORM, defaults={"rope_theta": 500000.0}),
     "olmoe": hub("olmoe", translate_olmoe, ATTENTION | HEAD_NORMS | PRE_NORMS | EXPERTS),
 }
 

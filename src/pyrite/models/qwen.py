@@ -2,7 +2,7 @@
 
 Qwen 2 has biases on query, key and value, and may have windows in late layers; Qwen 3 normalises
 queries and keys by head instead. Qwen 2's experts come with one that every token passes, as far as
-a gate of its own lets it.
+a gate of its own lets it. Of the models that see (VL) the text model is executed.
 
 Source: arXiv 2407.10671, 2505.09388.
 """
@@ -27,6 +27,10 @@ SHARED_GATE = "ffn_gate_inp_shexp.weight"
 QWEN2 = Family(name="qwen2", layer=llama.layer, query_bias=True, may_have_windows=True)
 QWEN3 = Family(name="qwen3", layer=llama.layer, head_norms="head", may_have_windows=True)
 QWEN3_MOE = replace(QWEN3, name="qwen3moe", routing=Routing(1))
+# The text models of those that see. All parts of a text token's position are the same.
+QWEN2_VL = replace(QWEN2, name="qwen2vl")
+QWEN3_VL = replace(QWEN3, name="qwen3vl")
+QWEN3_VL_MOE = replace(QWEN3_MOE, name="qwen3vlmoe")
 
 
 def moe_layer(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View:
@@ -99,6 +103,21 @@ def translate_qwen3_moe(folder: Folder) -> None:
     hub_config.biases(folder, feed_forward="")
 
 
+def translate_qwen3_vl_moe(folder: Folder) -> None:
+    """Published experts are matrices (inputs, outputs); some libraries save them the other way."""
+    translate_qwen3_moe(folder)
+    tensors, width = folder.tensors, folder.stated("embedding_length")
+    for layer in tensors.layers():
+        gate, up, down, both = (
+            f"{layer}ffn_{part}_exps.weight" for part in ("gate", "up", "down", "gate_up")
+        )
+        if down in tensors and tensors[down].shape[-1] == width != tensors[down].shape[-2]:
+            for name in (both, down):
+                tensors.change(name, derived.transposed)
+        if both in tensors:
+            tensors.halve(both, gate, up)
+
+
 def translate_qwen2_moe(folder: Folder) -> None:
     translate_moe(folder)
     hub_config.biases(folder, "qkv_bias", feed_forward="", default=True)
@@ -113,13 +132,30 @@ SHARED = {
     "mlp.shared_expert_gate": "ffn_gate_inp_shexp",
 }
 
+STACKED = {
+    "mlp.experts.gate_up_proj": "ffn_gate_up_exps.weight",
+    "mlp.experts.down_proj": "ffn_down_exps.weight",
+}
+
 _WINDOWS = {"max_window_layers": 28, "sliding_window": 4096}  # once they are switched on
 
 HUBS = {
     "qwen2": hub("qwen2", translate, defaults=_WINDOWS),
+    "qwen2_5_vl": hub("qwen2vl", translate, defaults=_WINDOWS, is_wrapped=True),
     "qwen2_moe": hub("qwen2moe", translate_qwen2_moe, PRE_NORM | EXPERTS | SHARED),
+    "qwen2_vl": hub("qwen2vl", translate, defaults=_WINDOWS, is_wrapped=True),
     "qwen3": hub("qwen3", translate_qwen3, PRE_NORM | HEAD_NORMS, defaults=_WINDOWS),
     "qwen3_moe": hub("qwen3moe", translate_qwen3_moe, PRE_NORM | HEAD_NORMS | EXPERTS),
+    "qwen3_vl": hub("qwen3vl", translate_qwen3, PRE_NORM | HEAD_NORMS, is_wrapped=True),
+    "qwen3_vl_moe": hub(
+        "qwen3vlmoe",
+        translate_qwen3_vl_moe,
+        PRE_NORM | HEAD_NORMS | EXPERTS | STACKED,
+        is_wrapped=True,
+    ),
 }
 
-FAMILIES = {family.name: family for family in (QWEN2, QWEN2_MOE, QWEN3, QWEN3_MOE)}
+FAMILIES = {
+    family.name: family
+    for family in (QWEN2, QWEN2_MOE, QWEN2_VL, QWEN3, QWEN3_MOE, QWEN3_VL, QWEN3_VL_MOE)
+}

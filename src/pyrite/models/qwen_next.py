@@ -285,8 +285,7 @@ _MOE = {
     **_LAYER,
     **EXPERTS,
     **qwen.SHARED,
-    "mlp.experts.gate_up_proj": "ffn_gate_up_exps.weight",
-    "mlp.experts.down_proj": "ffn_down_exps.weight",
+    **qwen.STACKED,
 }
 _DEFAULTS = {
     "head_dim": 256,

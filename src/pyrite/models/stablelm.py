@@ -27,6 +27,7 @@ STABLELM = Family(
     norm="layer",
     norm_bias=True,
     head_norms="own",
+    may_lack_head_norms=True,
     arrange=cohere.flatten_head_norms,
 )
 

@@ -1,0 +1,41 @@
+"""Hunyuan (dense): Llama's layers, whose queries and keys are normalised after they turned.
+
+Source: the published configurations.
+"""
+
+from __future__ import annotations
+
+from pyrite.graph.build import GraphBuilder
+from pyrite.graph.values import View
+from pyrite.models import blocks, hub_config
+from pyrite.models.config import Family, ModelConfig
+from pyrite.models.hub import PRE_NORM, Folder, hub
+
+
+def layer(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View:
+    normed = blocks.norm(graph, config, x, f"blk.{index}.attn_norm")
+    x = graph.add(x, blocks.attention(graph, config, normed, index, norms_turned=True))
+    normed = blocks.norm(graph, config, x, f"blk.{index}.ffn_norm")
+    return graph.add(x, blocks.feed_forward(graph, config, normed, index))
+
+
+HUNYUAN = Family(name="hunyuan-dense", layer=layer, head_norms="head")
+
+
+def translate(folder: Folder) -> None:
+    hub_config.decoder(folder, eps=1e-5, may_stretch=True)
+    hub_config.biases(folder, feed_forward="")
+    hub_config.told(folder, "use_qk_norm", "attn_q_norm.weight", default=True)
+    hub_config.ignore(folder, "eod_token_id")
+    hub_config.refuse(folder, "use_cla")
+
+
+_LAYER = {
+    **PRE_NORM,
+    "self_attn.query_layernorm": "attn_q_norm",
+    "self_attn.key_layernorm": "attn_k_norm",
+}
+
+HUBS = {"hunyuan_v1_dense": hub("hunyuan-dense", translate, _LAYER)}
+
+FAMILIES = {HUNYUAN.name: HUNYUAN}
