@@ -41,6 +41,9 @@ inline void require(bool holds, const char* what) {
 
 using WeightOf = std::pair<int, int>;                 // matrix, bias (-1: none)
 
+// Of each adapter its two matrices, or none.
+using PairsOf = std::vector<std::optional<std::pair<int, int>>>;
+
 // A Routing whose bias is a vector's index.
 struct RoutingOf {
   Routing routing;
@@ -101,7 +104,9 @@ class Executor {
                   Activation activation, std::optional<Columns> residual, float softcap,
                   int planes);
   void add_adapt(const std::string& label, Rows rows, Columns in, Columns base, Columns out,
-                 const std::vector<std::optional<std::pair<int, int>>>& adapters);
+                 const PairsOf& adapters);
+  void add_adapt_embed(const std::string& label, Columns base, Columns out, float scale,
+                       const PairsOf& adapters);
   void add_head_linear(const std::string& label, Rows rows, Columns in, Columns out, int weight,
                        int heads, int carried, int planes);
   void add_experts(const std::string& label, Rows rows, Columns in, Columns scores, Columns out,
@@ -177,6 +182,7 @@ class Executor {
   size_t state_of(size_t offset, size_t floats) const;
   void add_element(const std::string& label, Rows rows, Columns out, Formula formula);
   int keep_squares(Squares* squares);
+  AdaptOp adapt_of(Rows rows, Columns base, Columns out, const PairsOf& adapters);
   Segment segment_of(std::pair<int, int> weight, int columns, int first_output) const;
   // Returns the number of outputs.
   int segments_of(const std::vector<std::pair<int, int>>& weights, Activation activation,

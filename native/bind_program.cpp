@@ -126,6 +126,8 @@ void bind_program(nb::module_ module) {
            "weights"_a, "norm"_a.none(), "activation"_a, "residual"_a.none(), "softcap"_a, "planes"_a)
       .def("add_adapt", &Executor::add_adapt, "label"_a, nb::kw_only(), "rows"_a, "input"_a, "base"_a,
            "out"_a, "adapters"_a)
+      .def("add_adapt_embed", &Executor::add_adapt_embed, "label"_a, nb::kw_only(), "base"_a, "out"_a,
+           "scale"_a, "adapters"_a)
       .def("add_head_linear", &Executor::add_head_linear, "label"_a, nb::kw_only(), "rows"_a,
            "input"_a, "out"_a, "weight"_a, "heads"_a, "carried"_a, "planes"_a)
       .def("add_experts", &Executor::add_experts, "label"_a, nb::kw_only(), "rows"_a, "input"_a,

@@ -10,6 +10,7 @@ namespace pyrite {
 namespace {
 
 constexpr int kRowsPerChunk = 16;
+constexpr int kPanelsPerChunk = 8192 / kPanelRows;  // so that one row of logits is work for many
 constexpr int kPlanes = 2;
 
 size_t line_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
@@ -32,10 +33,23 @@ AdapterPair pair_of(const AdaptOp& op, const Batch& batch, int row) {
   return adapter < 0 ? AdapterPair() : op.adapters[size_t(adapter)];
 }
 
-void keep(const AdaptOp& op, int row) {
-  if (!op.in_place()) {
-    std::memcpy(op.out.row(row), op.base.row(row), sizeof(float) * size_t(op.out.width));
+int panels_of(const AdaptOp& op) { return divide_up(op.out.width, kPanelRows); }
+
+// Panels of the result, and the rows of the matrices that give them.
+struct PanelRange {
+  int first, end;
+
+  int column() const { return first * kPanelRows; }
+  int width(const AdaptOp& op) const {
+    return std::min(end * kPanelRows, op.out.width) - column();
   }
+};
+
+void keep(const AdaptOp& op, PanelRange panels, int row) {
+  if (op.in_place()) return;
+  const int column = panels.column();
+  std::memcpy(op.out.row(row) + column, op.base.row(row) + column,
+              sizeof(float) * size_t(panels.width(op)));
 }
 
 // The member's scratch: prepared rows of the input, what the first product gave, that prepared.
@@ -53,35 +67,58 @@ struct Scratch {
   }
 };
 
-void add(const AdaptOp& op, const Step& step, Member& member, const AdapterPair& pair,
-         int first_row, int num_rows) {
-  const Scratch scratch(op, member);
-  const int stride = inner_stride(op), rank = pair.down->rows;
+void pick_rows(const AdaptOp& op, const Step& step, const AdapterPair& pair, int first_row,
+               int num_rows, float* inner) {
+  for (int i = 0; i < num_rows; ++i) {
+    float* row = inner + size_t(i) * inner_stride(op);
+    unpack_row(*pair.down, step.batch.token_ids[first_row + i], row);
+    if (op.scale != 1.0f) step.kernels.rows.scale(row, op.scale, pair.up->columns, row);
+  }
+}
+
+void multiply_down(const AdaptOp& op, const Step& step, const AdapterPair& pair, int first_row,
+                   int num_rows, const Scratch& scratch) {
   for (int i = 0; i < num_rows; ++i) {
     step.kernels.prepare_row(op.in.row(first_row + i), op.in.width, kPlanes, op.forms,
                              scratch.rows + size_t(i) * op.row_bytes);
   }
   const Activations in = {op.in.width, kPlanes, op.forms, op.row_bytes, scratch.rows};
-  step.kernels.matmul(*pair.down, 0, divide_up(rank, kPanelRows), in, 0, num_rows, scratch.inner,
-                      stride);
+  step.kernels.matmul(*pair.down, 0, divide_up(pair.down->rows, kPanelRows), in, 0, num_rows,
+                      scratch.inner, inner_stride(op));
+}
+
+void add(const AdaptOp& op, const Step& step, Member& member, const AdapterPair& pair,
+         PanelRange panels, int first_row, int num_rows) {
+  const Scratch scratch(op, member);
+  const int rank = pair.up->columns;
+  if (op.in) {
+    multiply_down(op, step, pair, first_row, num_rows, scratch);
+  } else {
+    pick_rows(op, step, pair, first_row, num_rows, scratch.inner);
+  }
   for (int i = 0; i < num_rows; ++i) {
-    step.kernels.prepare_row(scratch.inner + size_t(i) * stride, rank, kPlanes, op.forms,
+    step.kernels.prepare_row(scratch.inner + size_t(i) * inner_stride(op), rank, kPlanes, op.forms,
                              scratch.inner_rows + size_t(i) * op.inner_row_bytes);
   }
   const Activations inner = {rank, kPlanes, op.forms, op.inner_row_bytes, scratch.inner_rows};
-  const int panels = divide_up(op.out.width, kPanelRows);
-  for (int panel = 0; panel < panels; panel += kTilePanels) {
-    const int column = panel * kPanelRows;
-    const int lanes = std::min(kTilePanels * kPanelRows, op.out.width - column);
-    step.kernels.matmul(*pair.up, panel, std::min(kTilePanels, panels - panel), inner, 0, num_rows,
-                        member.tile, kTileStride);
+  for (int panel = panels.first; panel < panels.end; panel += kTilePanels) {
+    const PanelRange part = {panel, std::min(panel + kTilePanels, panels.end)};
+    step.kernels.matmul(*pair.up, panel, part.end - panel, inner, 0, num_rows, member.tile,
+                        kTileStride);
     for (int i = 0; i < num_rows; ++i) {
-      step.kernels.rows.add(op.base.row(first_row + i) + column,
-                            member.tile + size_t(i) * kTileStride, lanes,
-                            op.out.row(first_row + i) + column);
+      step.kernels.rows.add(op.base.row(first_row + i) + part.column(),
+                            member.tile + size_t(i) * kTileStride, part.width(op),
+                            op.out.row(first_row + i) + part.column());
     }
   }
 }
+
+void check(const AdaptOp& op, const Step& step, PanelRange panels, int row) {
+  const float* logits = op.out.row(row) + panels.column();
+  if (!step.kernels.rows.all_finite(logits, panels.width(op))) step.mark_broken(row);
+}
+
+int column_chunks(const AdaptOp& op) { return divide_up(panels_of(op), kPanelsPerChunk); }
 
 }  // namespace
 
@@ -93,22 +130,27 @@ size_t adapt_bytes(const AdaptOp& op) {
 
 int count_chunks(const AdaptOp& op, const Step& step) {
   if (op.in_place() && !any_adapter(step.batch)) return 0;
-  return divide_up(step.num_rows(op.rows), kRowsPerChunk);
+  return divide_up(step.num_rows(op.rows), kRowsPerChunk) * column_chunks(op);
 }
 
 void run_chunk(const AdaptOp& op, const Step& step, Member& member, int chunk) {
-  const int end = std::min(step.num_rows(op.rows), (chunk + 1) * kRowsPerChunk);
+  const int first_panel = chunk % column_chunks(op) * kPanelsPerChunk;
+  const PanelRange panels = {first_panel, std::min(first_panel + kPanelsPerChunk, panels_of(op))};
+  const int first_row = chunk / column_chunks(op) * kRowsPerChunk;
+  const int end = std::min(step.num_rows(op.rows), first_row + kRowsPerChunk);
   member.prepared_by = nullptr;
-  for (int row = chunk * kRowsPerChunk; row < end;) {
+  for (int row = first_row; row < end;) {
     const AdapterPair pair = pair_of(op, step.batch, row);
     int after = row + 1;
     while (after < end && pair_of(op, step.batch, after).down == pair.down) ++after;
     if (pair.down != nullptr) {
-      add(op, step, member, pair, row, after - row);
+      add(op, step, member, pair, panels, row, after - row);
     } else {
-      for (int i = row; i < after; ++i) keep(op, i);
+      for (int i = row; i < after; ++i) keep(op, panels, i);
     }
-    row = after;
+    for (; row < after; ++row) {
+      if (op.is_result) check(op, step, panels, row);
+    }
   }
 }
 

@@ -1,7 +1,8 @@
 #pragma once
-// What adapters (LoRA) add to a projection: by two small matrices of the adapter that a row's
-// sequence is computed with. A chunk is some rows; those of one adapter that are adjacent go through
-// its matrices together. Rows of sequences without an adapter are those of the base.
+// What adapters (LoRA) add to a projection, or to rows of an embedding table: by two small matrices of
+// the adapter that a row's sequence is computed with. A chunk is some rows by some columns; rows of one
+// adapter that are adjacent go through its matrices together. Rows of sequences without an adapter are
+// those of the base.
 
 #include <vector>
 
@@ -10,17 +11,21 @@
 namespace pyrite {
 
 struct AdapterPair {
-  const PackedMatrix* down = nullptr;  // (rank, columns of the input); absent: nothing is added
+  // (rank, columns of the input), or (tokens, rank) of a table; absent: nothing is added
+  const PackedMatrix* down = nullptr;
   const PackedMatrix* up = nullptr;    // (width, rank)
 };
 
 struct AdaptOp {
   Rows rows;
-  Slice in, base, out;  // `out` may lie where `base` does
+  Slice in;  // absent: rows of `down` are picked by tokens, and multiplied by `scale`
+  Slice base, out;  // `out` may lie where `base` does
   std::vector<AdapterPair> adapters;
+  float scale = 1;
   int most_rank = 0;
   uint32_t forms = 0;  // of both products
   size_t row_bytes = 0, inner_row_bytes = 0;  // prepared
+  bool is_result = false;  // its rows are logits, and are checked for NaN and infinity
 
   bool in_place() const { return out.data == base.data; }
 };

@@ -180,6 +180,15 @@ class Program:
         out: Columns,
         adapters: Sequence[tuple[int, int] | None],
     ) -> None: ...
+    def add_adapt_embed(
+        self,
+        label: str,
+        *,
+        base: Columns,
+        out: Columns,
+        scale: float,
+        adapters: Sequence[tuple[int, int] | None],
+    ) -> None: ...
     def add_head_linear(
         self,
         label: str,

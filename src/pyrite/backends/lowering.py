@@ -17,6 +17,7 @@ from pyrite.errors import UnsupportedError
 from pyrite.graph.ops import (
     Activate,
     Adapt,
+    AdaptEmbed,
     Add,
     Affine,
     Attention,
@@ -63,7 +64,7 @@ def matrix_names(plan: Plan) -> tuple[str, ...]:
 
 def adapter_names(plan: Plan) -> tuple[str, ...]:
     """The matrices of adapters, which are packed apart from the model's."""
-    pairs = (op.down + op.up for op in plan.ops if isinstance(op, Adapt))
+    pairs = (op.down + op.up for op in plan.ops if isinstance(op, Adapt | AdaptEmbed))
     return tuple(dict.fromkeys(name for names in pairs for name in names if name is not None))
 
 
@@ -131,18 +132,32 @@ class Lowering(StateLowering):
         )
 
     def adapt(self, label: str, op: Adapt) -> None:
-        pairs = zip(op.down, op.up, strict=True)
         self.program.add_adapt(
             label,
             rows=self._rows(op),
             input=self._columns(op.input),
             base=self._columns(op.base),
             out=self._output(op),
-            adapters=[
-                None if down is None or up is None else (self._matrix(down), self._matrix(up))
-                for down, up in pairs
-            ],
+            adapters=self._pairs(op.down, op.up),
         )
+
+    def adapt_embed(self, label: str, op: AdaptEmbed) -> None:
+        self.program.add_adapt_embed(
+            label,
+            base=self._columns(op.base),
+            out=self._output(op),
+            scale=op.scale,
+            adapters=self._pairs(op.down, op.up),
+        )
+
+    def _pairs(
+        self, down: Sequence[str | None], up: Sequence[str | None]
+    ) -> list[tuple[int, int] | None]:
+        """Of each adapter its two matrices."""
+        return [
+            None if one is None or other is None else (self._matrix(one), self._matrix(other))
+            for one, other in zip(down, up, strict=True)
+        ]
 
     def head_linear(self, label: str, op: HeadLinear) -> None:
         if self.observed is not None:
@@ -378,6 +393,7 @@ LOWERED: Mapping[type[Op], Callable[..., None]] = {
     Normalize: Lowering.normalize,
     Linear: Lowering.linear,
     Adapt: Lowering.adapt,
+    AdaptEmbed: Lowering.adapt_embed,
     HeadLinear: Lowering.head_linear,
     Experts: Lowering.experts,
     Rotate: Lowering.rotate,

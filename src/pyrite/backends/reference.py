@@ -24,6 +24,7 @@ from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.ops import (
     Activate,
     Adapt,
+    AdaptEmbed,
     Add,
     Affine,
     Attention,
@@ -237,14 +238,27 @@ class _Step:
         return meaning.rotate(split, op.rope, self.batch.positions, op.start).reshape(x.shape)
 
     def adapt(self, op: Adapt) -> Floats:
-        output = self.load(op.base).copy()
         x = self.load(op.input)
+        return self._adapted(op, lambda down, rows: self.weights.project(down, x[rows]))
+
+    def adapt_embed(self, op: AdaptEmbed) -> Floats:
+        def picked(down: str, rows: NDArray[np.int64]) -> Floats:
+            found = self.weights.rows(down, self.batch.token_ids[rows])
+            return found * np.float32(op.scale)
+
+        return self._adapted(op, picked)
+
+    def _adapted(
+        self, op: Adapt | AdaptEmbed, inner: Callable[[str, NDArray[np.int64]], Floats]
+    ) -> Floats:
+        """The base, and what comes of `inner`, which the first matrix makes of some rows."""
+        output = self.load(op.base).copy()
         for adapter in np.unique(self.batch.adapters):
             down, up = (names[adapter] if adapter >= 0 else None for names in (op.down, op.up))
             if down is None or up is None:
                 continue
             rows = self._rows_with(int(adapter), self.plan.values[op.output].rows)
-            output[rows] += self.weights.project(up, self.weights.project(down, x[rows]))
+            output[rows] += self.weights.project(up, inner(down, rows))
         return output
 
     def _rows_with(self, adapter: int, kind: Rows) -> NDArray[np.int64]:
@@ -402,6 +416,7 @@ OPERATIONS: Mapping[type, Callable[[_Step, Any], Floats]] = {
     Normalize: _Step.normalize,
     Linear: _Step.linear,
     Adapt: _Step.adapt,
+    AdaptEmbed: _Step.adapt_embed,
     HeadLinear: _Step.head_linear,
     Experts: _Step.experts,
     Rotate: _Step.rotate,

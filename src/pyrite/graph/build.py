@@ -6,12 +6,13 @@ Models call it; it knows operations and widths, not architectures.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyrite.errors import TensorError
 from pyrite.graph.ops import (
     Activate,
     Adapt,
+    AdaptEmbed,
     Add,
     Affine,
     Attention,
@@ -38,7 +39,9 @@ from pyrite.graph.ops import (
 from pyrite.graph.recurrence import DeltaRule, Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
 from pyrite.graph.values import Activation, Norm, Rope, Rows, Value, View
 
-DOWN_NAME = re.compile(r"(.+)\.lora_a\.(\d{1,3})")  # the other way: a weight, an adapter's number
+UP_NAME = re.compile(r"(.+)\.lora_b\.(\d{1,3})")  # the other way: a weight, an adapter's number
+
+Shape = tuple[int, ...]
 
 
 def down_name(weight: str, adapter: int) -> str:
@@ -58,7 +61,7 @@ class GraphBuilder:
         self.ranks = ranks or {}
         self.values: list[Value] = []
         self.ops: list[Op] = []
-        self.weights: dict[str, tuple[int, ...]] = {}  # name -> shape, as the graph needs it
+        self.weights: dict[str, Shape] = {}  # name -> shape, as the graph needs it
         self.kept: dict[str, View] = {}  # what a layer leaves to later ones, by a name of its own
         self.num_attentions = 0
         self.num_states = 0
@@ -66,7 +69,12 @@ class GraphBuilder:
     def embed(self, weight: str, vocabulary: int, width: int, scale: float = 1.0) -> View:
         self._weight(weight, (vocabulary, width))
         output = self._value(width, "tokens")
-        return self._append(Embed(output.value, weight, scale), output)
+        self._append(Embed(output.value, weight, scale), output)
+        if weight not in self.ranks:
+            return output
+        down, up = self._pairs(weight, lambda rank: ((vocabulary, rank), (width, rank)))
+        adapted = self._like(output)
+        return self._append(AdaptEmbed(adapted.value, output, down, up, scale), adapted)
 
     def embed_positions(self, weight: str, context_length: int, width: int) -> View:
         self._weight(weight, (context_length, width))
@@ -88,12 +96,14 @@ class GraphBuilder:
         self._append(Linear(output.value, x, (weight,), (bias,)), output)
         return self._adapted(x, output, weight) if weight in self.ranks else output
 
-    def tied_linear(self, x: View, weight: str, width: int) -> View:
-        """A projection by a weight that the graph reads elsewhere: the embedding table."""
+    def tied_linear(self, x: View, weight: str, width: int, adapted: str) -> View:
+        """A projection by a weight that the graph reads elsewhere: the embedding table. Adapters
+        of the projection, which are not those of the table, go by the name `adapted`."""
         if self.weights.get(weight) != (width, x.width):
             raise AssertionError(f"{weight} is not shared as ({width}, {x.width})")
         output = self._value(width, self._rows(x))
-        return self._append(Linear(output.value, x, (weight,), (None,)), output)
+        self._append(Linear(output.value, x, (weight,), (None,)), output)
+        return self._adapted(x, output, adapted) if adapted in self.ranks else output
 
     def head_linear(
         self, x: View, weight: str, *, heads: int, inputs: int, width: int, carried: int = 0
@@ -334,16 +344,24 @@ class GraphBuilder:
         return Graph(tuple(self.values), tuple(self.ops), result.value)
 
     def _adapted(self, x: View, base: View, weight: str) -> View:
+        down, up = self._pairs(weight, lambda rank: ((rank, x.width), (base.width, rank)))
+        output = self._like(base)
+        return self._append(Adapt(output.value, x, base, down, up), output)
+
+    def _pairs(
+        self, weight: str, shapes: Callable[[int], tuple[Shape, Shape]]
+    ) -> tuple[tuple[str | None, ...], tuple[str | None, ...]]:
+        """Of each adapter its first matrix and its second; `shapes`: theirs, by the rank."""
         down: list[str | None] = []
         up: list[str | None] = []
         for index, rank in enumerate(self.ranks[weight]):
             down.append(down_name(weight, index) if rank else None)
             up.append(up_name(weight, index) if rank else None)
             if rank:
-                self._weight(down_name(weight, index), (rank, x.width))
-                self._weight(up_name(weight, index), (base.width, rank))
-        output = self._like(base)
-        return self._append(Adapt(output.value, x, base, tuple(down), tuple(up)), output)
+                first, second = shapes(rank)
+                self._weight(down_name(weight, index), first)
+                self._weight(up_name(weight, index), second)
+        return tuple(down), tuple(up)
 
     def _value(self, width: int, rows: Rows) -> View:
         self.values.append(Value(len(self.values), width, rows))
@@ -367,7 +385,7 @@ class GraphBuilder:
         if name is not None:
             self._weight(name, (width,))
 
-    def _weight(self, name: str, shape: tuple[int, ...]) -> None:
+    def _weight(self, name: str, shape: Shape) -> None:
         if name in self.weights:
             raise TensorError(f"the architecture reads {name} twice")
         self.weights[name] = shape

@@ -21,6 +21,7 @@ from itertools import accumulate
 from pyrite.graph.ops import (
     Activate,
     Adapt,
+    AdaptEmbed,
     Add,
     Affine,
     Blend,
@@ -90,7 +91,7 @@ def elementwise(op: Op) -> tuple[View, ...]:
         return (op.gate, op.up)
     if isinstance(op, Blend):
         return (op.left, op.right, op.share)
-    if isinstance(op, Adapt):
+    if isinstance(op, Adapt | AdaptEmbed):
         return (op.base,)
     if isinstance(op, Activate | Affine | Scale | ScaleRows | Softcap):
         return (op.input,)

@@ -80,6 +80,20 @@ class Adapt:
 
 
 @dataclass(frozen=True, slots=True)
+class AdaptEmbed:
+    """What an adapter adds to rows of the embedding table, likewise:
+
+    output = base + scale * down[a][token] @ up[a].T
+    """
+
+    output: int
+    base: View  # (tokens, width)
+    down: tuple[str | None, ...]  # of each adapter: (vocabulary, rank)
+    up: tuple[str | None, ...]  # of each adapter: (width, rank), its scale included
+    scale: float = 1.0  # the table's own, see `Embed`
+
+
+@dataclass(frozen=True, slots=True)
 class HeadLinear:
     """Each head by a matrix of its own: `weight` is (heads, outputs, inputs).
 
@@ -312,6 +326,7 @@ Op = (
     | Normalize
     | Linear
     | Adapt
+    | AdaptEmbed
     | HeadLinear
     | Experts
     | Rotate

@@ -9,12 +9,21 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyrite.graph.ops import REMEMBERING, Embed, EmbedPositions, Graph, Op, Rotate, SelectRows
+from pyrite.graph.ops import (
+    REMEMBERING,
+    AdaptEmbed,
+    Embed,
+    EmbedPositions,
+    Graph,
+    Op,
+    Rotate,
+    SelectRows,
+)
 from pyrite.graph.rewrite import map_operands, operands
 from pyrite.graph.values import Value, View
 
 # These work on tokens, never on outputs.
-NEEDS_POSITIONS = (Embed, EmbedPositions, Rotate, *REMEMBERING)
+NEEDS_POSITIONS = (Embed, AdaptEmbed, EmbedPositions, Rotate, *REMEMBERING)
 
 
 def select_early(graph: Graph) -> Graph:

@@ -14,6 +14,7 @@ from typing import Any
 from pyrite.graph.ops import (
     Activate,
     Adapt,
+    AdaptEmbed,
     Add,
     Affine,
     Attention,
@@ -205,6 +206,11 @@ def _adapt(plan: Plan, op: Adapt) -> str:
     return f"{_view(plan, op.base)} + {_view(plan, op.input)} by {len(named)} adapters ({named[0]})"
 
 
+def _adapt_embed(plan: Plan, op: AdaptEmbed) -> str:
+    named = [name for name in op.down if name]
+    return f"{_view(plan, op.base)} + {len(named)} adapters ({named[0]})"
+
+
 def _head_linear(plan: Plan, op: HeadLinear) -> str:
     carried = f", {op.carried} columns carried" if op.carried else ""
     return f"{_view(plan, op.input)} @ {op.weight} by {op.heads} heads{carried}"
@@ -291,6 +297,7 @@ DETAILS: Mapping[type, tuple[str, Callable[[Plan, Any], str]]] = {
     Normalize: ("norm", _normalize),
     Linear: ("linear", _linear),
     Adapt: ("adapt", _adapt),
+    AdaptEmbed: ("adapt", _adapt_embed),
     HeadLinear: ("linear", _head_linear),
     Experts: ("experts", _experts),
     Rotate: ("rotate", _rotate),

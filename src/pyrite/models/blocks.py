@@ -15,9 +15,11 @@ from pyrite.graph.ops import Routing
 from pyrite.graph.values import Norm, View
 from pyrite.models.config import ModelConfig
 
+HEAD, TABLE = "output.weight", "token_embd.weight"
+
 
 def embed(graph: GraphBuilder, config: ModelConfig) -> View:
-    return graph.embed("token_embd.weight", config.vocabulary, config.width, config.embedding_scale)
+    return graph.embed(TABLE, config.vocabulary, config.width, config.embedding_scale)
 
 
 def norm(graph: GraphBuilder, config: ModelConfig, x: View, name: str) -> View:
@@ -168,9 +170,9 @@ def last_norm(graph: GraphBuilder, config: ModelConfig, x: View) -> View:
 def head(graph: GraphBuilder, config: ModelConfig, x: View) -> View:
     """Logits of hidden states: projection to the vocabulary, scale, softcap."""
     if config.tied:
-        logits = graph.tied_linear(x, "token_embd.weight", config.vocabulary)
+        logits = graph.tied_linear(x, TABLE, config.vocabulary, HEAD)
     else:
-        logits = graph.linear(x, "output.weight", config.vocabulary)
+        logits = graph.linear(x, HEAD, config.vocabulary)
     logits = graph.scale(logits, config.logit_scale)
     return graph.softcap(logits, config.final_softcap) if config.final_softcap else logits
 

@@ -7,7 +7,8 @@ Source: arXiv 2106.09685.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable, Mapping
+from dataclasses import replace
 
 from pyrite.errors import TensorError, UnsupportedError
 from pyrite.formats import derived
@@ -22,20 +23,37 @@ SEVERAL = "it has matrices for one weight under several names"
 
 @dataclass(frozen=True, slots=True)
 class Pair:
-    """Adds scale * up @ down to a weight. `down` is (rank, columns), `up` (rows, rank)."""
+    """Adds scale * up @ down to a weight. `down` is (rank, columns), `up` (rows, rank).
+
+    Of an embedding table (`is_table`) `down` is (tokens, rank) and `up` (width, rank): scale * up @
+    down[token] is added to a token's row.
+    """
 
     down: Tensor
     up: Tensor
     scale: float = 1.0
+    is_table: bool = False
+    saved: Tensor | None = None  # the weight itself, which some adapters have besides
 
     @property
     def rank(self) -> int:
-        return self.down.shape[0]
+        return self.up.shape[-1]
 
     @property
-    def shape(self) -> tuple[int, int]:
+    def shape(self) -> tuple[int, ...]:
         """Of the weight that it fits."""
+        if self.is_table:
+            return self.down.shape[0], self.up.shape[0]
         return self.up.shape[0], self.down.shape[1]
+
+    @property
+    def by_rows(self) -> Tensor:
+        """The one that has the weight's rows."""
+        return self.down if self.is_table else self.up
+
+    def with_rows(self, tensor: Tensor) -> Pair:
+        """With another in its place."""
+        return replace(self, down=tensor) if self.is_table else replace(self, up=tensor)
 
     def scaled_up(self) -> Tensor:
         """The second matrix with the scale in it."""
@@ -46,8 +64,11 @@ class Pair:
         )
 
 
-def paired(found: Iterable[tuple[str, str, Tensor]]) -> dict[str, Pair]:
-    """Of (weight, "a" or "b", matrix): by weight, without their scales yet.
+def paired(
+    found: Iterable[tuple[str, str, Tensor]], tables: Container[str] = ()
+) -> dict[str, Pair]:
+    """Of (weight, "a" or "b", matrix): by weight, without their scales yet. `tables`: weights
+    whose first matrix has a row for each token.
 
     Raises TensorError for one without the other or twice, for sizes that do not fit, and for a
     value that is not finite.
@@ -58,27 +79,33 @@ def paired(found: Iterable[tuple[str, str, Tensor]]) -> dict[str, Pair]:
         if side in own:
             raise TensorError(f"tensors {own[side].name} and {tensor.name} are both for {weight}")
         own[side] = tensor
-    return {weight: _pair(weight, both) for weight, both in sides.items()}
+    return {weight: _pair(weight, both, weight in tables) for weight, both in sides.items()}
 
 
-def _pair(weight: str, sides: Mapping[str, Tensor]) -> Pair:
+def _pair(weight: str, sides: Mapping[str, Tensor], is_table: bool) -> Pair:
     if sides.keys() != {"a", "b"}:
         (one,) = sides.values()
         problem = f"{weight} has one of the two matrices of an adapter: {one.name}"
         raise TensorError(problem, hint="the file is incomplete; save the adapter again")
-    down, up = sides["a"], sides["b"]
-    for tensor in (down, up):
+    pair = Pair(sides["a"], sides["b"], is_table=is_table)
+    for tensor in (pair.down, pair.up):
         if tensor.type not in EXECUTED:
             problem = f"tensor {tensor.name} has type {tensor.type}: not executed here"
             raise UnsupportedError(problem)
         if len(tensor.shape) != 2:
             raise TensorError(f"tensor {tensor.name} is {tensor.shape}: must be a matrix")
-    if not 1 <= down.shape[0] == up.shape[1] <= MAX_RANK:
-        raise TensorError(
-            f"tensor {down.name} is {down.shape} and {up.name} {up.shape}: must be (rank, columns)"
-            f" and (rows, rank), of a rank from 1 to {MAX_RANK}"
-        )
-    for tensor in (down, up):
+    _check_rank(pair)
+    for tensor in (pair.down, pair.up):
         if found := find_not_finite(tensor.read(), tensor.type, tensor.shape[-1]):
             raise found.error(tensor.name)
-    return Pair(down, up)
+    return pair
+
+
+def _check_rank(pair: Pair) -> None:
+    down, up = pair.down, pair.up
+    if not 1 <= down.shape[pair.is_table] == up.shape[1] <= MAX_RANK:
+        first = "(tokens, rank) and (width, rank)" if pair.is_table else ""
+        raise TensorError(
+            f"tensor {down.name} is {down.shape} and {up.name} {up.shape}: must be "
+            f"{first or '(rank, columns) and (rows, rank)'}, of a rank from 1 to {MAX_RANK}"
+        )

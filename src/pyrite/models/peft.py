@@ -9,7 +9,7 @@ Source: the `peft` library: the fields of LoraConfig, and the names that it save
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
@@ -18,18 +18,13 @@ from pyrite.formats.checkpoint import Tensor
 from pyrite.formats.folder import inside, optional_json, weight_files
 from pyrite.formats.safetensors import read_safetensors, tensors_of
 from pyrite.models.fields import Fields
-from pyrite.models.lora import MAX_RANK, Pair, paired
+from pyrite.models.lora import MAX_RANK, Pair
 from pyrite.models.peft_targets import Targets, read_targets
+from pyrite.models.peft_tensors import MERGE, read_modules
 
 CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
-MERGE = "merge the adapter into the model with PEFT (merge_and_unload), and load that"
 
-# The model lies below the first name, and each matrix below its module's.
-MATRIX = re.compile(
-    r"(?:base_model\.model\.)?(?P<module>.+)\.lora_(?P<side>[AB])(?:\.\w+)?\.weight"
-)
-EXPERT = re.compile(r"\.experts\.\d+\.")
 # A module's name, or the end of one; a regular expression may say more than that.
 PATTERN = re.compile(r"\^?(?:\w|\\?\.)+\$?")
 
@@ -62,15 +57,6 @@ OTHER = {
 }
 # How matrices may begin without any change to the model's own weights.
 PLAIN_STARTS = ("true", "false", "gaussian", "eva", "mica", "orthogonal")
-
-# What tensors are that are neither matrix, by a part of their names.
-STRAY = {
-    "lora_magnitude_vector": "a magnitude of DoRA, which is not executed here",
-    "lora_embedding_": "for the embedding table, which is not adapted here",
-    "lora_B.bias": "a bias of a second matrix, which is not executed here",
-    ".bias": "a bias: biases are not adapted here",
-    ".weight": "a whole weight (modules_to_save, or a vocabulary that grew): not executed here",
-}
 
 
 def read_config(folder: Path) -> Fields:
@@ -109,7 +95,7 @@ def read_peft(folder: Path) -> tuple[dict[str, Pair], Targets]:
     keys = read_config(folder)
     scales, targets = Scales(keys), read_targets(keys)
     keys.refuse_unread(CONFIG, HARMLESS)
-    pairs = paired(_matrices(folder))
+    pairs = read_modules(_tensors(folder))
     targets.check_named(pairs)
     scaled = {
         f"{module}.weight": replace(pair, scale=scales.of(module, pair.rank))
@@ -118,22 +104,10 @@ def read_peft(folder: Path) -> tuple[dict[str, Pair], Targets]:
     return scaled, targets
 
 
-def _matrices(folder: Path) -> Iterator[tuple[str, str, Tensor]]:
+def _tensors(folder: Path) -> Iterable[Tensor]:
     single = inside(folder, WEIGHTS)
     paths = (single,) if single.is_file() else weight_files(folder)[0]
-    for name, tensor in tensors_of([read_safetensors(path) for path in paths]).items():
-        yield _matrix(name, tensor)
-
-
-def _matrix(name: str, tensor: Tensor) -> tuple[str, str, Tensor]:
-    match = MATRIX.fullmatch(name)
-    if match is not None:
-        if EXPERT.search(match["module"]):
-            problem = f"tensor {name} is for an expert, and experts are not adapted here"
-            raise UnsupportedError(problem, hint=MERGE)
-        return match["module"], match["side"].lower(), tensor
-    kind = next((text for part, text in STRAY.items() if part in name), "no part of a LoRA adapter")
-    raise TensorError(f"tensor {name} is {kind}", hint=MERGE)
+    return tensors_of([read_safetensors(path) for path in paths]).values()
 
 
 class Scales:

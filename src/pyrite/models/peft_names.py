@@ -12,6 +12,7 @@ from dataclasses import replace
 from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.models import config as limits
+from pyrite.models.blocks import HEAD
 from pyrite.models.fields import Fields
 from pyrite.models.hub import Hub, gguf_name
 from pyrite.models.llama import paired_rows
@@ -43,7 +44,7 @@ def as_file_has(base: Checkpoint, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
         )
     rows = hubs_of(base.architecture)
     found = [_renamed(row, pairs) for row in rows]
-    named = next((one for one in found if one.keys() <= base.tensors.keys()), found[0])
+    named = next((one for one in found if one.keys() <= {HEAD, *base.tensors}), found[0])
     if len(named) < len(pairs):
         raise FormatError(SEVERAL)
     if base.architecture in RENAMED:

@@ -16,7 +16,7 @@ from typing import Literal
 
 from pyrite.errors import UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
-from pyrite.graph.build import DOWN_NAME, GraphBuilder
+from pyrite.graph.build import UP_NAME, GraphBuilder
 from pyrite.graph.compile import compile_plan
 from pyrite.graph.eliminate import eliminate
 from pyrite.graph.fuse import PASSES
@@ -203,8 +203,8 @@ def build_plan(
 
 def ranks_of(tensors: Mapping[str, Tensor]) -> dict[str, tuple[int, ...]]:
     """Of each weight that adapters change: the rank of each adapter, 0 where it does not."""
-    matches = [(DOWN_NAME.fullmatch(name), tensor) for name, tensor in tensors.items()]
-    found = [(match[1], int(match[2]), tensor.shape[0]) for match, tensor in matches if match]
+    matches = [(UP_NAME.fullmatch(name), tensor) for name, tensor in tensors.items()]
+    found = [(match[1], int(match[2]), tensor.shape[-1]) for match, tensor in matches if match]
     count = 1 + max((index for _, index, _ in found), default=-1)
     ranks = {weight: [0] * count for weight, _, _ in found}
     for weight, index, rank in found:
