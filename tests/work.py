@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -13,13 +15,18 @@ import pyrite
 OURS = str(Path(pyrite.__file__).parent)
 
 
-def lines_run(function: Callable[[], Any]) -> int:
-    """How many lines of Pyrite's own Python run in this thread; each round of a loop anew."""
-    count = 0
+@dataclass
+class Work:
+    lines: int = 0  # of Pyrite's own Python that ran; each round of a loop anew
+
+
+@contextmanager
+def counted() -> Iterator[Work]:
+    """What runs inside, in this thread."""
+    work = Work()
 
     def line(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal count
-        count += event == "line"
+        work.lines += event == "line"
         return line
 
     def call(frame: FrameType, event: str, _: Any) -> Any:
@@ -28,7 +35,13 @@ def lines_run(function: Callable[[], Any]) -> int:
     before = sys.gettrace()
     sys.settrace(call)
     try:
-        function()
+        yield work
     finally:
         sys.settrace(before)
-    return count
+
+
+def lines_run(function: Callable[[], Any]) -> int:
+    """How many lines of Pyrite's own Python one call of it takes."""
+    with counted() as work:
+        function()
+    return work.lines

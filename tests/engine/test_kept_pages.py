@@ -394,12 +394,10 @@ def test_a_writer_that_is_behind_holds_nobody_up(tmp_path: Path, monkeypatch):
 
 def test_a_writer_that_hangs_does_not_hold_up_the_end(tmp_path: Path, monkeypatch):
     release = module.threading.Event()
-    monkeypatch.setattr(PageStore, "put", lambda *given: release.wait(10))
+    monkeypatch.setattr(PageStore, "put", lambda *given: release.wait())
     on = start(tmp_path)
     drive(on, [request("a", text(400), max_tokens=4)])
-    started = module.time.monotonic()
-    on._keeper.close(seconds=0.05)
-    assert module.time.monotonic() - started < 2
+    on._keeper.close(seconds=0.05)  # else it would wait for ever
     release.set()
 
 

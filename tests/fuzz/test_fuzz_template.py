@@ -5,13 +5,14 @@ Text that a user typed is never trusted, whatever a template does with it.
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
-import time
 from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from tests.fuzz.soon import soon
 
 from pyrite.errors import TemplateError
 from pyrite.text.template import ChatTemplate
@@ -69,13 +70,9 @@ PRELUDE = "{% macro m(v) %}<{{ v }}>{% endmacro %}{% set n = namespace(a=1, b='b
 
 
 def check(source: str) -> None:
-    started = time.thread_time()
-    try:
+    with soon(5.0), contextlib.suppress(TemplateError):
         segments = ChatTemplate(source, bos_token="<s>").segments(MESSAGES)
         assert not any(trusted and MARK in text for text, trusted in segments)
-    except TemplateError:
-        pass
-    assert time.thread_time() - started < 5.0
 
 
 @settings(max_examples=250)

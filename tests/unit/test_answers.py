@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import time
 from typing import Any
 
 import pytest
@@ -14,15 +13,17 @@ import pytest
 from pyrite.text.answer import CallArguments, CallStart, Content, Piece, Reasoning
 from pyrite.text.answers import AnswerParser, long_id, merged, short_id
 from pyrite.text.calls.typed import as_json
+from pyrite.text.calls.write import write_calls
 from pyrite.text.reasoning import FORMATS as REASONING
 from pyrite.text.toolcalls import FORMATS
+from work import counted
 
 ROWS = {row.name: row for row in FORMATS}
 THOUGHTS = {row.name: row for row in REASONING}
 SCHEMAS = {"f": {"properties": {"s": {"type": "string"}, "n": {"type": "number"}}}}
 
 
-TEXT = ("a line of text, and another\n" + 'say "hello" \\ or not\n') * 18_000
+TEXT = "a line of text, and another\n" + 'say "hello" \\ or not\n'
 
 
 def parser_of(calls: str | None, reasoning: str | None = None, **options: Any) -> AnswerParser:
@@ -298,19 +299,30 @@ def test_arguments_as_text_take_the_type_of_the_schema() -> None:
     assert as_json("5", {"properties": 7}, "k") == "5"
 
 
-@pytest.mark.parametrize("row", ["hermes", "qwen-coder", "lfm2", "harmony", "glm"])
-def test_a_megabyte_of_arguments_in_small_pieces(row: str) -> None:
-    """Each character is handled a bounded number of times: this would take minutes otherwise."""
-    from pyrite.text.calls.write import write_calls
+def pushed(parser: AnswerParser, text: str, size: int) -> tuple[list[Piece], int, int]:
+    """In small pieces. Gives also the characters that each push had before it, summed, and lines of code."""
+    pieces: list[Piece] = []
+    characters = 0
+    with counted() as work:
+        for at in range(0, len(text), size):
+            pieces += parser.push(text[at : at + size])
+            characters += len(parser._reader._text)
+        pieces += parser.finish()
+    return pieces, characters, work.lines
 
-    text = "".join((write_calls(ROWS[row], [("f", {"s": TEXT})]),))
-    parser = parser_of(row)
-    start = time.perf_counter()
-    pieces = [p for at in range(0, len(text), 64) for p in parser.push(text[at : at + 64])]
-    pieces += parser.finish()
-    assert time.perf_counter() - start < 30
-    arguments = "".join(piece.text for piece in pieces if isinstance(piece, CallArguments))
-    assert json.loads(arguments) == {"s": TEXT}
+
+@pytest.mark.parametrize("row", ["hermes", "qwen-coder", "lfm2", "harmony", "glm"])
+def test_long_arguments_in_small_pieces_are_no_more_work_a_character(row: str) -> None:
+    """Each is handled a bounded number of times."""
+    work = []
+    for number in (100, 1000):
+        line = TEXT * number
+        written = str(write_calls(ROWS[row], [("f", {"s": line})]))
+        pieces, characters, lines = pushed(parser_of(row), written, 64)
+        assert json.loads(joined(pieces, CallArguments)) == {"s": line}
+        work.append((characters, lines))
+    assert work[1][0] < 10.5 * work[0][0], work
+    assert work[1][1] < 10.5 * work[0][1], work
 
 
 def test_a_thousand_calls_and_deep_ones() -> None:
@@ -324,18 +336,14 @@ def test_a_thousand_calls_and_deep_ones() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        "<tool_call>" * 20_000,
-        "<tool_cal" * 20_000,
-        " " * 200_000,
-        '<tool_call>{"arguments": ' * 10_000,
-    ],
+    "atom",
+    ["<tool_call>", "<tool_cal", " ", '<tool_call>{"arguments": ', '<tool_call>{"name": "f", '],
 )
-def test_beginnings_without_end(text: str) -> None:
-    start = time.perf_counter()
-    parser = parser_of("hermes")
-    got = [p for at in range(0, len(text), 16) for p in parser.push(text[at : at + 16])]
-    got += parser.finish()
-    assert "".join(piece.text for piece in got if isinstance(piece, Content)) == text
-    assert time.perf_counter() - start < 20
+def test_beginnings_without_end(atom: str) -> None:
+    work = []
+    for number in (200, 2000):
+        pieces, characters, lines = pushed(parser_of("hermes"), atom * number, 16)
+        assert joined(pieces, Content) == atom * number
+        work.append((characters, lines))
+    assert work[1][0] < 10.5 * work[0][0], work
+    assert work[1][1] < 10.5 * work[0][1], work

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import time
-
 import pytest
 from tokenizers import Regex, pre_tokenizers
 
@@ -131,8 +129,9 @@ def test_words_cover_the_text(name):
 
 
 @pytest.mark.parametrize("name", native.splitter_names().split(", "))
+@pytest.mark.timeout(60)
 def test_long_runs_are_looked_through_once(name):
-    """Looking on from each place of them would take seconds."""
+    """Looking on from each place of them would take minutes."""
     for atom in (
         " ",
         "\u3000",
@@ -150,11 +149,8 @@ def test_long_runs_are_looked_through_once(name):
         "a ",
     ):
         for last in ("", "1", "漢", "x", "!"):
-            text = (atom * 40_000 + last).encode()
-            start = time.process_time()
-            ends = native.word_ends(text, name)
-            assert time.process_time() - start < 0.3, (atom, last)
-            assert ends[-1] == len(text)
+            text = (atom * 250_000 + last).encode()
+            assert native.word_ends(text, name)[-1] == len(text)
 
 
 @pytest.mark.parametrize("name", native.splitter_names().split(", "))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from itertools import pairwise
@@ -363,26 +362,24 @@ def test_long_words_merge_as_short_ones_do(word):
 
 
 LONG = {
-    "letters": "a" * 200_000,
-    "pairs": "ab" * 100_000,
-    "underscores": "_" * 200_000,
-    "han": "漢" * 100_000,
-    "many han": "".join(chr(0x4E00 + index * 7919 % 20000) for index in range(100_000)),
-    "spaces": " " * 200_000,
-    "lines": "\n" * 200_000,
-    "quotes": "'" * 200_000,
-    "marker beginnings": "<|im_" * 40_000,
+    "letters": "a" * 1_000_000,
+    "pairs": "ab" * 500_000,
+    "underscores": "_" * 1_000_000,
+    "han": "漢" * 1_000_000,
+    "many han": "".join(chr(0x4E00 + index * 7919 % 20000) for index in range(1_000_000)),
+    "spaces": " " * 1_000_000,
+    "lines": "\n" * 1_000_000,
+    "quotes": "'" * 1_000_000,
+    "marker beginnings": "<|im_" * 200_000,
 }
 
 
 @pytest.mark.parametrize("kind", LONG)
 @pytest.mark.parametrize("name", ["smollm2", "gemma3"])
 def test_long_input_is_near_linear(request, name, kind):
+    """Work by the square of the length would take an hour."""
     ours = request.getfixturevalue(name)
-    start = time.perf_counter()
-    ids = ours.encode(LONG[kind], special=True)
-    assert time.perf_counter() - start < 2
-    assert ours.decode(ids) == LONG[kind]
+    assert ours.decode(ours.encode(LONG[kind], special=True)) == LONG[kind]
 
 
 def test_threads_agree(smollm2_path):
