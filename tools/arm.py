@@ -25,7 +25,7 @@ PROCESSORS = {
     "max": "scalar neon dotprod i8mm",
 }
 # Of the other tests one processor is enough.
-ON_EACH = "test_kernels|test_lanes|test_program|test_recurrence"
+ON_EACH = "test_kernels|test_lanes|test_program|test_recurrence|test_states"
 
 
 def missing_packages() -> list[str]:
