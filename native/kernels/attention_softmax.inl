@@ -98,7 +98,9 @@ inline void weigh(const Sight& sight, float softcap, ScalesOf scales_of, float* 
     store(scores + key, scaled(weight, scales_of(key)));
   }
   store(partial.weights(), total);
-  partial.largest() = largest;
+  // Scores that are all NaN have no largest: the span was seen all the same.
+  const bool is_lost = largest == kLowest && !sight.empty();
+  partial.largest() = is_lost ? std::numeric_limits<float>::quiet_NaN() : largest;
 }
 
 // Weights of the keys that the tile looks at and the query does not see.

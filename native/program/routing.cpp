@@ -78,8 +78,10 @@ void route(const Routing& routing, const float* scores, float* scratch, int32_t*
   float* marks = ranks + count;
   int32_t* order = reinterpret_cast<int32_t*>(marks + routing.groups);
   (routing.by_sigmoid ? share_by_sigmoid : share_by_softmax)(scores, count, shares);
+  float spoiled = 0;  // NaN where a score or a rank is not finite: its expert is not just left out
   for (int i = 0; i < count; ++i) {
     ranks[i] = routing.bias == nullptr ? shares[i] : shares[i] + routing.bias[i];
+    spoiled += 0.0f * scores[i] + 0.0f * ranks[i];
   }
   if (routing.groups > 1) leave_groups(routing, ranks, marks, order);
   choose(ranks, count, routing.num_used, order);
@@ -92,7 +94,7 @@ void route(const Routing& routing, const float* scores, float* scratch, int32_t*
   }
   for (int i = 0; i < routing.num_used; ++i) {
     if (routing.is_normalized) weights[i] /= total + routing.eps;
-    weights[i] *= routing.scale;
+    weights[i] = weights[i] * routing.scale + spoiled;
   }
 }
 

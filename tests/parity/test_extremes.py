@@ -46,6 +46,7 @@ def test_activations_of_a_million(golden: Path, row: Row, factors, num_tokens):
     assert_close(logits, expected, 20 * row.tolerance)  # the norm's eps no longer counts
 
 
+@pytest.mark.usefixtures("any_weights")
 def test_what_is_not_finite_stays_in_its_sequence(golden: Path, row: Row):
     """A token whose embedding is NaN spoils the rows after it in its own sequence, and no other."""
     checkpoint = scaled(open_model(golden / "tiny" / "llama"), {})

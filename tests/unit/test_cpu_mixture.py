@@ -11,6 +11,7 @@ import pytest
 from plans import VOCABULARY, Model, float_tensor, make_model
 from pyrite._native import program as native
 from pyrite._native.kernels import isa_names, packed_panel_bytes
+from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.fuse import PASSES
@@ -188,6 +189,7 @@ UNUSUAL = {
 }
 
 
+@pytest.mark.usefixtures("any_weights")
 @pytest.mark.filterwarnings("ignore:.*encountered in")
 @pytest.mark.parametrize("scores", UNUSUAL.values(), ids=UNUSUAL)
 @pytest.mark.parametrize("routing", ROUTINGS.values(), ids=ROUTINGS)
@@ -208,6 +210,27 @@ def test_scores_of_any_kind(routing: Routing, scores):
     tensors = {name: float_tensor(name, value) for name, value in given.items()}
     model = Model(model.plan, {**model.weights, **tensors})
     assert_as_reference(model, rows=(1, 3), rtol=2e-6, atol=1e-30)
+
+
+@pytest.mark.filterwarnings("ignore:.*encountered in")
+@pytest.mark.usefixtures("any_weights")
+@pytest.mark.parametrize("backend", [ReferenceBackend, CpuBackend])
+@pytest.mark.parametrize("value", [np.nan, np.inf, -np.inf])
+@pytest.mark.parametrize("place", ["table", "bias"])
+def test_an_expert_that_is_not_finite_is_not_just_left_out(backend, value: float, place: str):
+    """Sigmoids hide infinite scores, and what is no number ranks last."""
+
+    def build(b, x):
+        inner, scores = View(x.value, 8, 8), View(x.value, 0, 6)
+        names = (None, "up", "down")
+        return b.experts(inner, scores, ROUTINGS["bias"], names, feed_forward=8, activation="relu")
+
+    model = make_model(build, 16)
+    values = {"table": np.ones((VOCABULARY, 16), np.float32), "bias": np.ones(6, np.float32)}
+    values[place][..., 3] = value
+    tensors = {name: float_tensor(name, one) for name, one in values.items()}
+    model = Model(model.plan, {**model.weights, **tensors})
+    assert np.isnan(sequence_logits(prepare(model, backend=backend()), token_ids(3))).all()
 
 
 # --- weight types ---------------------------------------------------------------------------------

@@ -191,6 +191,7 @@ def test_values_in_the_keys_in_chunks(heads: int, width: int, chunk: int, kv_typ
         np.testing.assert_array_equal(sequence_logits(runner, ids, chunk=chunk), whole)
 
 
+@pytest.mark.usefixtures("any_weights")
 def test_sinks_of_any_size():
     """One far above the scores takes all of the softmax, one far below nothing."""
     model = attention_model(3, 1, 16, 0, 0.0, True)
@@ -202,6 +203,17 @@ def test_sinks_of_any_size():
     np.testing.assert_array_equal(found[:, :16], expected[:, :16])
     assert (np.abs(found[:, 16:32]) < 1e-30).all()
     assert np.isnan(found[:, 32:]).all()
+
+
+@pytest.mark.usefixtures("any_weights")
+@pytest.mark.parametrize("isa", isa_names())
+def test_sinks_hide_no_scores_that_are_no_numbers(monkeypatch, isa: str):
+    """Of all keys alike: a sink would be all that there is of the softmax."""
+    monkeypatch.setenv("PYRITE_ISA", isa)
+    model = attention_model(3, 1, 16, 0, 0.0, True)
+    table = np.full((VOCABULARY, 32), np.nan, np.float32)
+    model = Model(model.plan, {**model.weights, "table": float_tensor("table", table)})
+    assert np.isnan(sequence_logits(prepare(model), token_ids(300))).all()
 
 
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
@@ -269,6 +281,7 @@ def test_copied_page_continues_as_the_original():
     np.testing.assert_array_equal(runner.run(make_batch([Part(ids[40:], [2, 5], 40)])), expected)
 
 
+@pytest.mark.usefixtures("any_weights")
 @pytest.mark.parametrize("backend", [CpuBackend(), ReferenceBackend()])
 @pytest.mark.parametrize("isa", isa_names())
 @pytest.mark.parametrize("scale", [1e-34, 1e-20, 1.0, 1e20, np.inf, np.nan])
@@ -294,6 +307,7 @@ def test_eight_bits_of_any_size(backend, isa: str, scale: float, monkeypatch):
         assert np.isnan(found).all()
 
 
+@pytest.mark.usefixtures("any_weights")
 def test_rows_with_nan_or_infinity_are_reported():
     model = make_model(lambda b, x: b.linear(x, "w", 40), 32)
     table = model.weights["table"].data.view(np.float32).reshape(VOCABULARY, 32).copy()

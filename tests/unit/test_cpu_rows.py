@@ -109,6 +109,7 @@ def test_activations_keep_the_bits_of_small_values():
         assert_as_reference(model, rows=(VOCABULARY,), rtol=1e-6, atol=0)
 
 
+@pytest.mark.usefixtures("any_weights")
 def test_activations_show_what_is_no_number():
     table = np.full((VOCABULARY, 16), np.nan, np.float32)
     for activation in ACTIVATIONS:
@@ -182,6 +183,7 @@ def test_logits_wider_than_one_chunk(build):
     np.testing.assert_array_equal(alone, among)
 
 
+@pytest.mark.usefixtures("any_weights")
 @pytest.mark.parametrize("name", ["scale", "affine"])
 def test_logits_that_are_no_numbers_are_reported(name):
     model = make_model(lambda b, x: RESULTS[name](b, b.linear(x, "head", 9000)), 32)

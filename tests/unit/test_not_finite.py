@@ -5,8 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+import pyrite
 from pyrite.cli.doctor import Fault
+from pyrite.cli.main import main
 from pyrite.cli.model_checkup import ModelChecks
+from pyrite.errors import TensorError
 from pyrite.formats.gguf import read_gguf
 from pyrite.quant.dequant import dequantize
 from pyrite.quant.formats import EXECUTED, FORMATS
@@ -72,6 +75,30 @@ def test_the_doctor_sees_them_in_a_model(golden, tmp_path):
     path.write_bytes(data)
     with pytest.raises(Fault, match=r"not a number in 1: blk\.1\.ffn_up\.weight"):
         ModelChecks(path, 1).tensors()
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "blk.1.ffn_gate_inp.weight",
+        "blk.1.exp_probs_b.bias",
+        "blk.2.ffn_norm.weight",
+        "output.weight",
+    ],
+)
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_a_model_with_one_is_not_loaded(golden, tmp_path, name: str, value: float):
+    """A router may hide it: the expert is never asked. Nothing of it is kept for the next load."""
+    path = tmp_path / "model.gguf"
+    assert main(["convert", str(golden / "tiny" / "glm4_moe_lite"), str(path)]) == 0
+    place = next(one for one in read_gguf(path).tensors if one.name == name)
+    data = bytearray(path.read_bytes())
+    data[place.end - 4 : place.end] = np.float32(value).tobytes()
+    path.write_bytes(data)
+    for _ in range(2):
+        with pytest.raises(TensorError, match=f"tensor {name} holds a value that is not finite"):
+            pyrite.load(path, threads=1)
+    assert main(["doctor", str(path), "-t", "1"]) == 1
 
 
 def test_one_and_many_are_told():

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from pyrite._native import program as native
 from pyrite.backends.packing import PackedMatrix
 from pyrite.formats.checkpoint import Tensor
+from pyrite.formats.finite import require_finite
 from pyrite.graph.ops import Op
 from pyrite.graph.plan import Plan
 from pyrite.graph.rope import attention_factor, inverse_frequencies
@@ -109,8 +110,12 @@ class Addresses:
         return self._vector_ids[name]
 
     def _values(self, name: str) -> NDArray[np.float32]:
+        """Raises TensorError for one that is not finite: it may spoil answers without a trace."""
         tensor = self.weights[name]
-        return dequantize(tensor.read(), tensor.type, tensor.shape).reshape(-1)
+        values = dequantize(tensor.read(), tensor.type, tensor.shape).reshape(-1)
+        if not np.isfinite(values).all():
+            require_finite(tensor)
+        return values
 
     def _constant(self, values: NDArray[np.float32]) -> int:
         """What was made of a weight that only one operation reads."""

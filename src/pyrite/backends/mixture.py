@@ -13,16 +13,21 @@ from pyrite.graph.ops import Experts, Routing
 def route(
     routing: Routing, scores: Floats, weights: LazyWeights
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Experts of each row, ascending, and their weights. 2 x (rows, num_used)"""
+    """Experts of each row, ascending, and their weights. 2 x (rows, num_used)
+
+    All weights of a row are NaN where a score or a rank of it is not finite.
+    """
     shares = _shares(routing, scores)
     ranked = shares if routing.bias is None else shares + weights.values(routing.bias)
+    finite = (np.isfinite(scores) & np.isfinite(ranked)).all(axis=1, keepdims=True)
     ranked = _within_groups(routing, ranked)
     chosen = np.argsort(-ranked, axis=1, kind="stable")[:, : routing.num_used]
     chosen = np.sort(chosen, axis=1)
     weighed = np.take_along_axis(shares, chosen, axis=1)
     if routing.is_normalized:
         weighed = weighed / (weighed.sum(axis=1, keepdims=True) + np.float32(routing.eps))
-    return chosen, weighed * np.float32(routing.scale)
+    weighed = weighed * np.float32(routing.scale)
+    return chosen, np.where(finite, weighed, np.float32(np.nan))
 
 
 def mix(op: Experts, x: Floats, scores: Floats, weights: LazyWeights) -> Floats:

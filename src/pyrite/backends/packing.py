@@ -42,6 +42,8 @@ from pyrite.backends.packed_file import (
 )
 from pyrite.errors import BackendError
 from pyrite.formats.checkpoint import Tensor
+from pyrite.formats.finite import require_finite
+from pyrite.quant.not_finite import find_not_finite
 from pyrite.records import dataclass
 
 Bytes = NDArray[np.uint8]
@@ -80,6 +82,7 @@ def packed_weights(
 ) -> Mapping[str, PackedMatrix]:
     """Matrices by name, out of `files`. `cache` is Pyrite's folder, None for memory only.
 
+    Raises TensorError for a value that is not finite, of what is packed: what is kept has none.
     `placement` of kept ones: see huge_pages.placed. `progress` hears of what is packed.
     """
     contents = contents_of(tensors, files)
@@ -256,6 +259,8 @@ def _pack_matrix(
     first = first_panel * PANEL_ROWS
     count = min(num_panels * PANEL_ROWS, rows - first)
     data = tensor.read(matrix * rows + first, count)
+    if find_not_finite(data, tensor.type, columns):
+        require_finite(tensor)
     kernels.pack_panels(tensor.type, count, columns, data, 0, num_panels, out)
 
 

@@ -14,12 +14,11 @@ from pyrite.cli.probe import layer_errors
 from pyrite.cli.terminal import size
 from pyrite.config import Settings
 from pyrite.errors import CapacityError, TemplateError
-from pyrite.formats.checkpoint import Tensor
+from pyrite.formats.finite import find_in_tensor
 from pyrite.formats.vocabulary import takes_ids_alone
 from pyrite.llm import Model, load
 from pyrite.loading import ids_only
 from pyrite.models.registry import build_plan, open_model
-from pyrite.quant.not_finite import find_not_finite
 from pyrite.text.chat import chat_segments
 from pyrite.text.template import ChatTemplate
 from pyrite.text.tokenizer import Tokenizer
@@ -34,7 +33,6 @@ PROBE = "The capital of France is Paris, and the capital of Italy is"
 MAX_LAYER_ERROR = 0.02  # of the residual stream; float16 keys and values give about 0.001
 MAX_LOST = 0.5  # nats, by quantization; at 2 bits a weight it is some tenths
 MAX_DIVERGENCE = 0.005  # nats; at 15 bits of activation it is about a hundredth of that
-ROWS_AT_ONCE = 1024
 
 
 class ModelChecks:
@@ -67,7 +65,7 @@ class ModelChecks:
         return f"{one.architecture}, {len(one.tensors)} tensors, {size(one.num_bytes)}: {self.path}"
 
     def tensors(self) -> str:
-        wrong = [name for name, one in self.checkpoint.tensors.items() if not finite(one)]
+        wrong = [name for name, one in self.checkpoint.tensors.items() if find_in_tensor(one)]
         if wrong:
             raise Fault(f"infinite or not a number in {len(wrong)}: {', '.join(wrong[:3])}")
         return "every number is finite"
@@ -234,13 +232,3 @@ def checksum(path: Path) -> str:
     if wrong:
         raise Fault(f"{', '.join(wrong)}: not what was fetched; `pyrite pull` fetches it again")
     return f"SHA-256 of {len(known)} file{'s' if len(known) > 1 else ''}: as it was fetched"
-
-
-def finite(tensor: Tensor) -> bool:
-    """Looks at some rows at a time: a tensor as float32 may be large."""
-    parts = (
-        tensor.read(start, min(ROWS_AT_ONCE, tensor.num_rows - start))
-        for start in range(0, tensor.num_rows, ROWS_AT_ONCE)
-    )
-    columns = tensor.shape[-1]
-    return all(find_not_finite(part, tensor.type, columns) is None for part in parts)
