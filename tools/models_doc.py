@@ -39,12 +39,15 @@ Safetensors files, one or several with an index, in F32, F16 or BF16, or quantiz
 
 | quant_method | executed as |
 | --- | --- |
-| fp8 (blocks, rows, tensors; E4M3, E5M2) | F16 |
+| fp8 (blocks, rows, tensors; E4M3, E5M2) | as they are; F16 where 128 does not divide rows |
 | gptq, 4 and 8 bits | Q4_0, Q5_0 with zeros, Q8_0; F16 where columns are out of order |
 | awq, 4 bits (gemm) | Q5_0 |
 | compressed-tensors, packed 4 and 8 bits | Q4_0, Q5_0 with zeros, Q8_0 |
-| compressed-tensors, int8 and float8 | Q8_0, F16 |
+| compressed-tensors, int8 and float8 | Q8_0, as fp8 |
 | mxfp4 (GPT-OSS) | MXFP4 |
+
+8-bit floats are kept under a float32 scale for 128 columns. GGUF has no such type: `pyrite convert`
+writes F16, or what `--type` names.
 """
 
 
@@ -79,7 +82,7 @@ def names_in(table: dict[str, str], module: str) -> list[str]:
 
 def type_rows() -> list[str]:
     found = sorted(
-        (row for row in FORMATS.values() if row.executed),
+        (row for row in FORMATS.values() if row.executed and row.number is not None),
         key=lambda row: (-row.block_bytes / row.block_columns, row.name),
     )
     return [

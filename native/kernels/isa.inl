@@ -19,6 +19,7 @@
 #include "kernels/half.h"
 #include "kernels/isa.h"
 #include "kernels/layout.h"
+#include "kernels/small_floats.h"
 
 #define PYRITE_QUOTED(word) #word
 #define PYRITE_NAME_OF(word) PYRITE_QUOTED(word)
@@ -56,6 +57,8 @@ namespace pyrite::PYRITE_ISA {
 #include "kernels/few_rows.inl"
 
 #include "kernels/float_product.inl"
+
+#include "kernels/scaled_product.inl"
 
 #include "kernels/matmul.inl"
 

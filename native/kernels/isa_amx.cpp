@@ -15,6 +15,7 @@
 #include "kernels/half.h"
 #include "kernels/isa.h"
 #include "kernels/layout.h"
+#include "kernels/small_floats.h"
 
 namespace pyrite::amx {
 
@@ -69,6 +70,8 @@ Multiply multiply_of(WeightType type) {
     case WeightType::F32:
     case WeightType::F16:
     case WeightType::BF16:
+    case WeightType::E4M3:
+    case WeightType::E5M2:
     case WeightType::Q2_K:
     case WeightType::Q3_K:
     case WeightType::Q6_K:

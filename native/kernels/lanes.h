@@ -3,12 +3,13 @@
 // as x86 does: NaN in data must stay in sight.
 //
 // Included inside the namespace of one instruction set. The including file is compiled for it, and
-// has included <algorithm>, <bit>, <cmath>, <type_traits>, kernels/table.h, kernels/half.h and
-// <immintrin.h> or <arm_neon.h>.
+// has included <algorithm>, <bit>, <cmath>, <type_traits>, kernels/table.h, kernels/half.h,
+// kernels/small_floats.h and <immintrin.h> or <arm_neon.h>.
 //
 //   load, store             16 floats, unaligned
 //   load_part, store_part   the first `count` lanes; the others are 0, or not written
 //   load_half, store_half   16 float16, rounded to nearest even
+//   load_e4m3, load_e5m2    16 8-bit floats; of E4M3, 2^-8 of what they mean (small_floats.h)
 //   load_bytes, store_bytes 16 8-bit integers, rounded to nearest even; |a| <= 127
 //   keep(a, low, high, b)   a in lanes low .. high, b elsewhere
 //   power2(n)               2^n for whole n in [-126, 127]

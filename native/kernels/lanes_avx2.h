@@ -13,6 +13,19 @@ PYRITE_INLINE Lanes load_half(const uint16_t* from) {
   const __m128i* half = reinterpret_cast<const __m128i*>(from);
   return {_mm256_cvtph_ps(_mm_loadu_si128(half)), _mm256_cvtph_ps(_mm_loadu_si128(half + 1))};
 }
+PYRITE_INLINE Lanes halves_as_floats(__m256i halves) {
+  return {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
+          _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
+}
+PYRITE_INLINE Lanes load_e4m3(const uint8_t* from) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  const __m256i moved = _mm256_slli_epi16(_mm256_cvtepi8_epi16(bytes), 7);
+  return halves_as_floats(_mm256_and_si256(moved, _mm256_set1_epi16(int16_t(0xbfff))));
+}
+PYRITE_INLINE Lanes load_e5m2(const uint8_t* from) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return halves_as_floats(_mm256_slli_epi16(_mm256_cvtepu8_epi16(bytes), 8));
+}
 PYRITE_INLINE void store_half(uint16_t* to, Lanes a) {
   __m128i* half = reinterpret_cast<__m128i*>(to);
   _mm_storeu_si128(half, _mm256_cvtps_ph(a.low, _MM_FROUND_TO_NEAREST_INT));

@@ -17,6 +17,15 @@ PYRITE_INLINE void store_part(float* to, Lanes a, int count) {
 PYRITE_INLINE Lanes load_half(const uint16_t* from) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))};
 }
+PYRITE_INLINE Lanes load_e4m3(const uint8_t* from) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  const __m256i moved = _mm256_slli_epi16(_mm256_cvtepi8_epi16(bytes), 7);
+  return {_mm512_cvtph_ps(_mm256_and_si256(moved, _mm256_set1_epi16(int16_t(0xbfff))))};
+}
+PYRITE_INLINE Lanes load_e5m2(const uint8_t* from) {
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
+  return {_mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(bytes), 8))};
+}
 PYRITE_INLINE void store_half(uint16_t* to, Lanes a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),
                       _mm512_cvtps_ph(a.all, _MM_FROUND_TO_NEAREST_INT));

@@ -23,11 +23,26 @@ PYRITE_INLINE void store(float* to, Lanes a) {
   vst1q_f32(to + 8, a.third);
   vst1q_f32(to + 12, a.fourth);
 }
-PYRITE_INLINE Lanes load_half(const uint16_t* from) {
-  const float16x8_t low = vreinterpretq_f16_u16(vld1q_u16(from));
-  const float16x8_t high = vreinterpretq_f16_u16(vld1q_u16(from + 8));
+PYRITE_INLINE Lanes halves_as_floats(uint16x8_t first, uint16x8_t second) {
+  const float16x8_t low = vreinterpretq_f16_u16(first);
+  const float16x8_t high = vreinterpretq_f16_u16(second);
   return {vcvt_f32_f16(vget_low_f16(low)), vcvt_high_f32_f16(low),
           vcvt_f32_f16(vget_low_f16(high)), vcvt_high_f32_f16(high)};
+}
+PYRITE_INLINE Lanes load_half(const uint16_t* from) {
+  return halves_as_floats(vld1q_u16(from), vld1q_u16(from + 8));
+}
+PYRITE_INLINE Lanes load_e4m3(const uint8_t* from) {
+  const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(from));
+  const uint16x8_t kept = vdupq_n_u16(0xbfff);
+  const uint16x8_t low = vreinterpretq_u16_s16(vshll_n_s8(vget_low_s8(bytes), 7));
+  const uint16x8_t high = vreinterpretq_u16_s16(vshll_high_n_s8(bytes, 7));
+  return halves_as_floats(vandq_u16(low, kept), vandq_u16(high, kept));
+}
+PYRITE_INLINE Lanes load_e5m2(const uint8_t* from) {
+  const uint8x16_t bytes = vld1q_u8(from);
+  return halves_as_floats(vshlq_n_u16(vmovl_u8(vget_low_u8(bytes)), 8),
+                          vshlq_n_u16(vmovl_high_u8(bytes), 8));
 }
 PYRITE_INLINE void store_half(uint16_t* to, Lanes a) {
   const float16x8_t low = vcvt_high_f16_f32(vcvt_f16_f32(a.first), a.second);

@@ -20,6 +20,12 @@ PYRITE_INLINE void store(float* to, Lanes a) {
 PYRITE_INLINE Lanes load_half(const uint16_t* from) {
   return each_lane([&](int i) { return float_from_half(from[i]); });
 }
+PYRITE_INLINE Lanes load_e4m3(const uint8_t* from) {
+  return each_lane([&](int i) { return float_from_half(half_of_bits_e4m3(from[i])); });
+}
+PYRITE_INLINE Lanes load_e5m2(const uint8_t* from) {
+  return each_lane([&](int i) { return float_from_half(half_of_bits_e5m2(from[i])); });
+}
 PYRITE_INLINE void store_half(uint16_t* to, Lanes a) {
   for (int i = 0; i < 16; ++i) to[i] = half_from_float(a.v[i]);
 }

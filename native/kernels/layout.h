@@ -15,6 +15,9 @@
 // bytes (AVX2, VNNI, NEON) run over them as they are, and eight groups are the B tile of AMX. A
 // code of 5, 6 or 3 bits is split into a part of 4, 4 or 2 bits and the rest.
 //
+// Floats lie column by column, each the values of 16 rows. Those of 8 bits have a float32 scale for 128
+// columns of a row; a unit of theirs has the codes of its columns, then the scales.
+//
 // A panel is a row of units of eight blocks, the last one of what is left. In a unit the parts of
 // one kind lie together: codes, rests, steps, float16 scales. So a panel is read from its first byte
 // to its last, one stream that memory can look ahead in. Units start at multiples of 32, panels at
@@ -54,6 +57,8 @@ struct WeightTraits {
   float unit = 1;                   // what the values are in; a power of two that the scale takes on
 
   constexpr bool is_float() const { return low_bits == 0; }
+  // A float of 8 bits, under a float32 scale at the start of the file's block.
+  constexpr bool is_scaled_float() const { return is_float() && file_columns > 1; }
   constexpr bool has_offset() const { return zero == 0 && !is_float(); }
   // Whether the steps are whole numbers under one scale for each block of the file. They are then a
   // part of a block's exact sum.
@@ -103,6 +108,8 @@ constexpr WeightTraits traits_of(WeightType type) {
     case WeightType::NVFP4: return {4, 0, 16, 16, Steps::kSmall, 0, 64, 36, kDoubledE2M1};
     case WeightType::Q1_0: return {1, 0, 1, 32, Steps::kNone, 1, 128, 18, kSigns};
     case WeightType::Q2_0: return {2, 0, 1, 32, Steps::kNone, 1, 64, 18};
+    case WeightType::E4M3:
+    case WeightType::E5M2: return {0, 0, 0, 0, Steps::kNone, 0, 128, 132};
   }
   return {};
 }
@@ -128,5 +135,14 @@ constexpr UnitAreas unit_areas(WeightType type, int blocks) {
 
 // From one unit of a panel to the next.
 constexpr size_t unit_bytes(WeightType type) { return unit_areas(type, kUnitBlocks).end; }
+
+// Of 8-bit floats: columns under one scale, and columns of a unit, of which the last one may have less.
+constexpr int kScaleColumns = 128;
+constexpr int kScaledUnitColumns = 2 * kScaleColumns;
+
+// A unit's scales follow its codes: of the first 128 columns the 16 rows', then of the others.
+constexpr size_t scaled_unit_bytes(int columns) {
+  return size_t(columns) * kPanelRows + size_t(columns / kScaleColumns) * kPanelRows * sizeof(float);
+}
 
 }  // namespace pyrite

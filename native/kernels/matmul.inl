@@ -14,7 +14,9 @@ struct Kernel {
 template <WeightType kType, int kPlaneCount>
 constexpr Kernel kernel() {
   constexpr WeightTraits kTraits = traits_of(kType);
-  if constexpr (kTraits.is_float()) {
+  if constexpr (kTraits.is_scaled_float()) {
+    return {kFloats, multiply_scaled_floats<kType>};
+  } else if constexpr (kTraits.is_float()) {
     return {kFloats, multiply_floats<kType>};
   } else {
     return {DotOf<kType, kPlaneCount>::kForm, multiply<kType, kPlaneCount>};
@@ -52,6 +54,8 @@ inline Kernel kernel_of(WeightType type) {
     case WeightType::NVFP4: return kernel<WeightType::NVFP4, kPlaneCount>();
     case WeightType::Q1_0: return kernel<WeightType::Q1_0, kPlaneCount>();
     case WeightType::Q2_0: return kernel<WeightType::Q2_0, kPlaneCount>();
+    case WeightType::E4M3: return kernel<WeightType::E4M3, kPlaneCount>();
+    case WeightType::E5M2: return kernel<WeightType::E5M2, kPlaneCount>();
   }
   return {};
 }

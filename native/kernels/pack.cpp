@@ -125,6 +125,47 @@ void unpack_float_row(WeightType type, int columns, const uint8_t* panel, int la
   }
 }
 
+float float_of_byte(WeightType type, uint8_t bits) {
+  return type == WeightType::E4M3 ? float_from_half(half_of_bits_e4m3(bits)) * kUnitE4M3
+                                  : float_from_half(half_of_bits_e5m2(bits));
+}
+
+// Where the codes and the scales of 128 columns of a panel of 8-bit floats start.
+template <class Byte>
+struct ScaledParts {
+  Byte *codes, *scales;
+};
+
+template <class Byte>
+ScaledParts<Byte> scaled_parts_of(int columns, Byte* panel, int block) {
+  const int unit_start = block / 2 * kScaledUnitColumns;
+  const int unit_columns = std::min(kScaledUnitColumns, columns - unit_start);
+  Byte* unit = panel + block / 2 * scaled_unit_bytes(kScaledUnitColumns);
+  return {unit + size_t(block % 2) * kScaleColumns * kPanelRows,
+          unit + size_t(unit_columns) * kPanelRows + block % 2 * kPanelRows * sizeof(float)};
+}
+
+void pack_scaled_row(int columns, const uint8_t* row, int lane, uint8_t* panel) {
+  for (int block = 0; block < columns / kScaleColumns; ++block) {
+    const ScaledParts<uint8_t> to = scaled_parts_of(columns, panel, block);
+    std::memcpy(to.scales + lane * sizeof(float), row, sizeof(float));
+    row += sizeof(float);
+    for (int i = 0; i < kScaleColumns; ++i) to.codes[i * kPanelRows + lane] = row[i];
+    row += kScaleColumns;
+  }
+}
+
+void unpack_scaled_row(WeightType type, int columns, const uint8_t* panel, int lane, float* out) {
+  for (int block = 0; block < columns / kScaleColumns; ++block, out += kScaleColumns) {
+    const ScaledParts<const uint8_t> from = scaled_parts_of(columns, panel, block);
+    float scale;
+    std::memcpy(&scale, from.scales + lane * sizeof(float), sizeof(float));
+    for (int i = 0; i < kScaleColumns; ++i) {
+      out[i] = float_of_byte(type, from.codes[i * kPanelRows + lane]) * scale;
+    }
+  }
+}
+
 float half_at(const uint8_t* halves, int lane) {
   uint16_t bits;
   std::memcpy(&bits, halves + 2 * lane, 2);
@@ -178,7 +219,10 @@ void unpack_block(WeightType type, const BlockParts<const uint8_t>& from, int la
 size_t packed_panel_bytes(WeightType type, int columns) {
   const WeightTraits traits = traits_of(type);
   size_t bytes = size_t(columns) * kPanelRows * traits.file_bytes;
-  if (!traits.is_float()) {
+  if (traits.is_scaled_float()) {
+    bytes = columns / kScaledUnitColumns * scaled_unit_bytes(kScaledUnitColumns) +
+            scaled_unit_bytes(columns % kScaledUnitColumns);
+  } else if (!traits.is_float()) {
     const int blocks = columns / kBlock;
     bytes = blocks / kUnitBlocks * unit_bytes(type) + unit_areas(type, blocks % kUnitBlocks).end;
   }
@@ -195,7 +239,9 @@ void pack_panels(WeightType type, int rows, int columns, const uint8_t* source, 
     const int lanes = std::min(kPanelRows, rows - p * kPanelRows);
     for (int lane = 0; lane < lanes; ++lane) {
       const uint8_t* row = source + size_t(p * kPanelRows + lane) * row_bytes;
-      if (traits.is_float()) {
+      if (traits.is_scaled_float()) {
+        pack_scaled_row(columns, row, lane, destination);
+      } else if (traits.is_float()) {
         pack_float_row(traits.file_bytes, columns, row, lane, destination);
       } else {
         pack_quantised_row(type, columns, row, lane, destination);
@@ -207,6 +253,9 @@ void pack_panels(WeightType type, int rows, int columns, const uint8_t* source, 
 void unpack_row(const PackedMatrix& matrix, int row, float* out) {
   const uint8_t* panel = matrix.data + size_t(row / kPanelRows) * matrix.panel_bytes;
   const int lane = row % kPanelRows;
+  if (traits_of(matrix.type).is_scaled_float()) {
+    return unpack_scaled_row(matrix.type, matrix.columns, panel, lane, out);
+  }
   if (traits_of(matrix.type).is_float()) {
     return unpack_float_row(matrix.type, matrix.columns, panel, lane, out);
   }

@@ -16,7 +16,7 @@ namespace pyrite {
 enum class WeightType : uint8_t {
   F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q2_K, Q3_K, Q4_K, Q5_K, Q6_K, IQ4_NL, IQ4_XS,
   IQ1_S, IQ1_M, IQ2_XXS, IQ2_XS, IQ2_S, IQ3_XXS, IQ3_S,
-  TQ1_0, TQ2_0, MXFP4, NVFP4, Q1_0, Q2_0,
+  TQ1_0, TQ2_0, MXFP4, NVFP4, Q1_0, Q2_0, E4M3, E5M2,
 };
 
 // The type that files and pyrite.quant.formats call `name`. Returns whether there is one.

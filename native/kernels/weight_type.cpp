@@ -22,7 +22,7 @@ constexpr Name kNames[] = {
     {"IQ2_XS", WeightType::IQ2_XS},   {"IQ2_S", WeightType::IQ2_S},     {"IQ3_XXS", WeightType::IQ3_XXS},
     {"IQ3_S", WeightType::IQ3_S},     {"TQ1_0", WeightType::TQ1_0},     {"TQ2_0", WeightType::TQ2_0},
     {"MXFP4", WeightType::MXFP4},     {"NVFP4", WeightType::NVFP4},     {"Q1_0", WeightType::Q1_0},
-    {"Q2_0", WeightType::Q2_0},
+    {"Q2_0", WeightType::Q2_0},       {"E4M3", WeightType::E4M3},       {"E5M2", WeightType::E5M2},
 };
 
 }  // namespace

@@ -27,7 +27,7 @@ from pyrite.formats.imatrix import Importance
 from pyrite.formats.mapping import forget
 from pyrite.quant import quantize
 from pyrite.quant.dequant import dequantize
-from pyrite.quant.formats import bytes_per_row, require_executed
+from pyrite.quant.formats import FLOATS_8, bytes_per_row, require_executed
 from pyrite.quant.not_finite import NotFinite, find_in_floats, find_not_finite
 from pyrite.quant.recipes import RECIPES, Model, Recipe, attention_layers, is_quantized, type_of
 from pyrite.records import dataclass
@@ -37,7 +37,7 @@ Progress = Callable[[int, int], None]  # values done, of values
 
 SLAB_VALUES = 1 << 21  # read and quantized at a time: 8 MiB of float32
 QUANTIZATION_VERSION = 2  # general.quantization_version: of ggml's block layouts
-FLOATS = ("F32", "F16", "BF16")
+FLOATS = ("F32", "F16", "BF16", *FLOATS_8)  # GGUF has no floats of 8 bits
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,9 +15,11 @@ from pyrite.formats.folder_text import end_ids
 from pyrite.formats.gguf_tokenizer import ids_only_metadata, tokenizer_metadata, untold
 from pyrite.models.other_kinds import refuse_other_kinds
 from pyrite.models.registry import as_gguf
+from pyrite.quant.formats import FLOATS_8
 
 NO_TOKENIZER = "a tokenizer, for the folder has none: the file is for token ids alone"
 FLOAT_RECIPES = {"F32": "f32", "F16": "f16", "BF16": "bf16"}
+NATURAL = {**FLOAT_RECIPES, **dict.fromkeys(FLOATS_8, "f16")}  # GGUF has no floats of 8 bits
 
 
 def as_gguf_file(checkpoint: Checkpoint) -> tuple[Checkpoint, tuple[str, ...]]:
@@ -45,9 +47,9 @@ def rows_of(model: Checkpoint) -> int:
 
 
 def natural_recipe(checkpoint: Checkpoint) -> str:
-    """The recipe that keeps most weights as they are."""
+    """The recipe that keeps most weights as they are, or as near as may be."""
     sizes: Counter[str] = Counter()
     for tensor in checkpoint.tensors.values():
-        if len(tensor.shape) > 1 and tensor.type in FLOAT_RECIPES:
-            sizes[tensor.type] += tensor.num_bytes
-    return FLOAT_RECIPES[sizes.most_common(1)[0][0]] if sizes else "f16"
+        if len(tensor.shape) > 1 and tensor.type in NATURAL:
+            sizes[NATURAL[tensor.type]] += tensor.num_rows * tensor.shape[-1]
+    return sizes.most_common(1)[0][0] if sizes else "f16"

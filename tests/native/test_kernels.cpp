@@ -28,6 +28,7 @@ constexpr WeightType kTypes[] = {
     WeightType::IQ1_S, WeightType::IQ1_M, WeightType::IQ2_XXS, WeightType::IQ2_XS,
     WeightType::IQ2_S, WeightType::IQ3_XXS, WeightType::IQ3_S, WeightType::TQ1_0,
     WeightType::TQ2_0, WeightType::MXFP4, WeightType::NVFP4, WeightType::Q1_0, WeightType::Q2_0,
+    WeightType::E4M3, WeightType::E5M2,
 };
 
 // Exactly `size` bytes on a boundary of 64, so that a sanitizer sees the first byte past them.
@@ -66,6 +67,15 @@ void put_scales(WeightType type, uint8_t* block) {
   }
 }
 
+// Of 8-bit floats: 0.5, 1, 1.5 and so on.
+void put_float_scales(std::vector<uint8_t>& bytes) {
+  const size_t block_bytes = size_t(traits_of(WeightType::E4M3).file_bytes);
+  for (size_t block = 0; block < bytes.size(); block += block_bytes) {
+    const float scale = 0.5f * float(1 + block / block_bytes % 7);
+    std::memcpy(bytes.data() + block, &scale, sizeof scale);
+  }
+}
+
 // A file's blocks: any bits of codes and steps, with the factor 1. Floats have low exponents.
 std::vector<uint8_t> file_rows(WeightType type, size_t size, Fill fill, std::mt19937& random) {
   const WeightTraits traits = traits_of(type);
@@ -74,6 +84,7 @@ std::vector<uint8_t> file_rows(WeightType type, size_t size, Fill fill, std::mt1
     byte = fill == Fill::kRandom ? uint8_t(random()) : uint8_t(fill == Fill::kZeros ? 0 : 0xff);
     if (traits.is_float()) byte &= 0x3b;
   }
+  if (traits.is_scaled_float()) put_float_scales(bytes);
   if (traits.is_float()) return bytes;
   for (size_t block = 0; block < size; block += size_t(traits.file_bytes)) {
     put_scales(type, bytes.data() + block);
@@ -258,6 +269,7 @@ int main() {
       }
     }
     if (traits.file_columns <= 32) check_case({type, 17, 96, 5, 2});
-    if (traits.is_float()) check_case({type, 17, 24, 5, 2});
+    if (traits.file_columns == 1) check_case({type, 17, 24, 5, 2});
+    if (traits.is_scaled_float()) check_case({type, 17, 384, 15, 2});
   }
 }

@@ -14,13 +14,14 @@ import pytest
 
 from pyrite._native import kernels
 from pyrite.quant.dequant import dequantize
-from pyrite.quant.formats import EXECUTED, FORMATS, bytes_per_row
+from pyrite.quant.float8 import VALUES
+from pyrite.quant.formats import EXECUTED, FLOATS, FLOATS_8, FORMATS, bytes_per_row
 from stored_types import Stored, expected_values, stored_tensors
 
 ISAS = kernels.isa_names()
-FLOATS = ("F32", "F16", "BF16")
-QUANTISED = tuple(name for name in EXECUTED if name not in FLOATS)
-CASES = [*EXECUTED, *(f"{name}.random" for name in QUANTISED)]
+WIDE = (*FLOATS, *FLOATS_8)  # multiplied with activations that are not rounded
+QUANTISED = tuple(name for name in EXECUTED if name not in WIDE)
+CASES = [*EXECUTED, *(f"{name}.random" for name in (*QUANTISED, *FLOATS_8))]
 EPS = 2.0**-24  # half the distance between float32 numbers at 1
 
 
@@ -113,12 +114,15 @@ def tolerance(weights: Weights, x: np.ndarray) -> np.ndarray:
     A step's integer is rounded once, its factor once (the type's own step, d times an integer, is
     exact), and each of n fused additions rounds a partial sum that the sum of magnitudes bounds.
     With an offset, sum and offset part are each as large as |offset| * sum of |x|, and there are
-    twice as many additions. Float types add column by column.
+    twice as many additions. Float types add column by column; those of 8 bits within 32 columns,
+    then these sums, and a value of `weights.values` is rounded itself.
     """
     values = np.abs(weights.values.astype(np.float64))
     size = np.abs(x) @ values.T
     if weights.type in FLOATS:
         return (weights.columns + 1) * EPS * size
+    if weights.type in FLOATS_8:
+        return (32 + weights.columns / 32 + 2) * EPS * size
     spread = np.abs(weights.values).max(axis=1).astype(np.float64)  # (rows,)
     size = size + 4 * np.abs(x).sum(axis=1, keepdims=True) * spread
     return (2 * weights.columns / 16 + 4) * EPS * size
@@ -140,7 +144,7 @@ def test_unpacking_gives_the_golden_floats(stored, golden_values, case):
 def test_product_equals_numpy(stored, isa, case, planes):
     weights = repeated(stored, case, 18)
     x = activations(5, weights.columns)
-    used = x.astype(np.float64) if weights.type in FLOATS else rounded(x, planes)
+    used = x.astype(np.float64) if weights.type in WIDE else rounded(x, planes)
     expected = used @ weights.values.astype(np.float64).T
     error = np.abs(multiply(weights, x, isa, planes) - expected)
     assert (error <= tolerance(weights, used)).all()
@@ -267,6 +271,35 @@ def test_float_types_take_any_number_of_columns(isa, name, columns):
     assert (error <= tolerance(weights, x.astype(np.float64))).all()
 
 
+@pytest.mark.parametrize("columns", [128, 384, 640])
+@pytest.mark.parametrize("name", FLOATS_8)
+@pytest.mark.parametrize("isa", ISAS)
+def test_half_a_unit_of_eight_bit_floats(stored, isa, name, columns):
+    """Units have two blocks of 128 columns, and the last one may have one."""
+    blocks = stored[f"{name}.random"][0].reshape(-1, 132)
+    order = np.random.default_rng(4).integers(len(blocks), size=(37, columns // 128))
+    weights = pack(name, 37, columns, blocks[order].reshape(-1))
+    x = activations(15, columns)
+    expected = x.astype(np.float64) @ weights.values.astype(np.float64).T
+    found = multiply(weights, x, isa)
+    assert (np.abs(found - expected) <= tolerance(weights, x.astype(np.float64))).all()
+    np.testing.assert_array_equal(multiply(weights, x[:1], isa), found[:1])
+
+
+@pytest.mark.parametrize("name", FLOATS_8)
+@pytest.mark.parametrize("isa", ISAS)
+def test_every_code_is_what_it_means(isa, name):
+    """One column has a weight: the sum is exact, with subnormal codes too."""
+    numbers = [code for code in range(256) if np.isfinite(VALUES[name][code])]
+    blocks = np.zeros((len(numbers), 132), np.uint8)
+    blocks[:, :4] = np.array([0.75], np.float32).view(np.uint8)
+    blocks[:, 4 + 77] = numbers
+    x = np.zeros((3, 128), np.float32)
+    x[:, 77] = [1, -3, 0.5]
+    found = multiply(pack(name, len(numbers), 128, blocks.reshape(-1)), x, isa)
+    np.testing.assert_array_equal(found, x[:, 77:78] * 0.75 * VALUES[name][numbers])
+
+
 @pytest.mark.parametrize("columns", [256, 768, 2304])
 @pytest.mark.parametrize("name", ["Q4_K", "Q3_K", "Q2_K"])
 def test_long_rows(stored, name, columns):
@@ -283,7 +316,7 @@ def test_long_rows(stored, name, columns):
 
 
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
-@pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q8_0", "F32"])
+@pytest.mark.parametrize("name", ["Q4_0", "Q4_1", "Q8_0", "F32", "E4M3", "E5M2"])
 @pytest.mark.parametrize("isa", ISAS)
 def test_a_bad_activation_stays_in_sight_and_in_its_row(stored, isa, name, bad):
     weights = repeated(stored, name, 16)
@@ -291,7 +324,7 @@ def test_a_bad_activation_stays_in_sight_and_in_its_row(stored, isa, name, bad):
     clean = multiply(weights, x, isa)
     x[2, 100] = bad
     dirty = multiply(weights, x, isa)
-    used = weights.values[:, 100] != 0 if name == "F32" else slice(None)
+    used = weights.values[:, 100] != 0 if name in WIDE else slice(None)
     assert not np.isfinite(dirty[2, used]).any()
     np.testing.assert_array_equal(np.delete(dirty, 2, 0), np.delete(clean, 2, 0))
 

@@ -16,11 +16,11 @@ from safetensors.numpy import save_file
 from pyrite.backends.cpu import CpuBackend
 from pyrite.backends.reference import ReferenceBackend
 from pyrite.errors import ModelError
-from pyrite.formats import float8
 from pyrite.formats.checkpoint import open_checkpoint
 from pyrite.formats.safetensors import read_safetensors
 from pyrite.models.registry import as_model, build_plan, open_model
 from pyrite.quant.dequant import dequantize
+from pyrite.quant.float8 import VALUES
 from steps import num_pages, sequence_logits
 
 GROUP = 32
@@ -213,7 +213,7 @@ def test_eight_bit_floats(golden: Path, tmp_path: Path, blocks):
     def make(shape):
         codes = random.integers(0, 256, shape).astype(np.uint8)
         codes[(codes & 0x7F) == 0x7F] = 1  # no NaN
-        values = float8.TABLES["F8_E4M3"][codes]
+        values = VALUES["E4M3"][codes]
         if blocks is None:
             scale = np.array([2e-3], np.float32)
             return {"weight": codes, "weight_scale": scale}, values * scale
@@ -238,7 +238,7 @@ def test_blocks_of_eight_bit_floats_by_a_scheme(golden: Path, tmp_path: Path):
         counts = [-(-size // 16) for size in shape]
         scale = random.uniform(1e-3, 3e-3, counts).astype(np.float32)
         wide = np.repeat(np.repeat(scale, 16, 0), 16, 1)[: shape[0], : shape[1]]
-        values = float8.TABLES["F8_E4M3"][codes] * wide
+        values = VALUES["E4M3"][codes] * wide
         return {"weight": codes, "weight_scale": scale}, values
 
     path = tmp_path / "model"
@@ -260,7 +260,7 @@ def retype(path: Path) -> None:
 
 def test_the_values_of_eight_bit_floats():
     """Some of OCP's table for E4M3, and of IEEE's for E5M2."""
-    e4m3, e5m2 = float8.TABLES["F8_E4M3"], float8.TABLES["F8_E5M2"]
+    e4m3, e5m2 = VALUES["E4M3"], VALUES["E5M2"]
     assert [e4m3[code] for code in (0, 1, 8, 0x38, 0x7E, 0xB8)] == [0, 2**-9, 2**-6, 1, 448, -1]
     assert np.isnan(e4m3[0x7F])
     assert [e5m2[code] for code in (1, 4, 0x3C, 0x7B)] == [2**-16, 2**-14, 1, 57344]

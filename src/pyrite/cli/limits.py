@@ -37,7 +37,7 @@ BITS = {
     **dict.fromkeys(("MXFP4", "NVFP4"), 5),
     **dict.fromkeys(("Q6_K", "IQ3_XXS"), 6),
 }
-FLOATS = ("F32", "F16", "BF16")
+FLOATS = ("F32", "F16", "BF16", "E4M3", "E5M2")  # multiplied as such
 
 
 @dataclass(frozen=True, slots=True)

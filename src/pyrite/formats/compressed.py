@@ -107,7 +107,7 @@ def _zeros(tensor: Tensor, bits: int, first: int, count: int, groups: int) -> ND
 
 
 def _wide(parts: Parts, scheme: Mapping[str, Any]) -> Tensor:
-    weight = parts.matrix("weight", ("I8", *float8.TABLES))
+    weight = parts.matrix("weight", ("I8", *float8.TYPES))
     scale = parts.get("weight_scale", FLOATS)
     if weight.type != "I8":
         return float8.scaled(parts, weight, scale, _block(scheme))

@@ -13,16 +13,17 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.errors import TensorError, UnsupportedError
+from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.quant.dequant import dequantize
-from pyrite.quant.formats import FORMATS, require_executed
+from pyrite.quant.formats import FLOATS_8, FORMATS, require_executed
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float32]
 
 MOVED = "columns picked"  # in the recipe of what picked_columns made
 ITEMS = {"F32": np.uint32, "F16": np.uint16, "BF16": np.uint16}  # types whose values stand alone
+LARGEST_HALF = np.float32(65504)  # of float16
 
 
 def reshaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
@@ -36,7 +37,7 @@ def reshaped(tensor: Tensor, shape: tuple[int, ...]) -> Tensor:
 
 def flattened(tensor: Tensor) -> Tensor:
     """A vector of all values."""
-    require_items(tensor)
+    tensor = with_items(tensor)
     shape = (tensor.num_rows * tensor.shape[-1],)
     if tensor.make is None:
         return replace(tensor, shape=shape)
@@ -79,7 +80,7 @@ def rows_of_each(tensor: Tensor, name: str, first: int, count: int, step: int = 
 
 def every_column(tensor: Tensor, first: int, step: int) -> Tensor:
     """Of each row column `first`, and every `step`-th after it."""
-    require_items(tensor)
+    tensor = with_items(tensor)
     item = ITEMS[tensor.type]
 
     def make(start: int, count: int) -> Bytes:
@@ -110,7 +111,7 @@ def picked_rows(tensor: Tensor, order: Sequence[int] | NDArray[np.int64]) -> Ten
 
 
 def _picked_values(vector: Tensor, order: NDArray[np.int64]) -> Tensor:
-    require_items(vector)
+    vector = with_items(vector)
     item = ITEMS[vector.type]
 
     def make(first: int, count: int) -> Bytes:
@@ -126,6 +127,8 @@ def picked_columns(tensor: Tensor, order: NDArray[np.int64], width: int) -> Tens
     the type is longer."""
     fits = tensor.shape[-1] == len(order) * width
     block = FORMATS[tensor.type].block_columns
+    if width % block and tensor.type in FLOATS_8:
+        tensor, block = with_items(tensor), 1
     if fits and width % block:
         raise UnsupportedError(
             f"tensor {tensor.name} has type {tensor.type}: {width} columns are moved together, and"
@@ -190,7 +193,7 @@ def _in_order(name: str, shape: tuple[int, ...], parts: Sequence[Tensor]) -> Ten
 def transposed(tensor: Tensor) -> Tensor:
     """The last two axes change places. Raises UnsupportedError for types of blocks, TensorError
     for vectors."""
-    require_items(tensor)
+    tensor = with_items(tensor)
     if len(tensor.shape) < 2:
         raise TensorError(f"{tensor.name} is {tensor.shape}: must be a matrix")
     *stack, rows, columns = tensor.shape
@@ -267,6 +270,29 @@ def encoded(values: Floats, type: str) -> Bytes:
     bits = values.reshape(-1).view(np.uint32)
     rounded = (bits + np.uint32(0x7FFF) + ((bits >> np.uint32(16)) & np.uint32(1))) >> np.uint32(16)
     return rounded.astype(np.uint16).view(np.uint8)
+
+
+def with_items(tensor: Tensor) -> Tensor:
+    """In a type whose values can be moved one by one: 8-bit floats become F16.
+
+    Raises UnsupportedError for other types of blocks.
+    """
+    if tensor.type in FLOATS_8:
+        return _as_halves(tensor)
+    require_items(tensor)
+    return tensor
+
+
+def _as_halves(tensor: Tensor) -> Tensor:
+    """Rounded to 11 bits; the weights have 3 or 4. Raises FormatError for what is too large."""
+
+    def checked(values: Floats, _: int) -> Floats:
+        beyond = ~(np.abs(values) <= LARGEST_HALF)
+        if beyond.any():
+            raise FormatError(f"{tensor.name} holds {values[beyond][0]:g}, which float16 does not")
+        return values
+
+    return computed(tensor, checked, "float16", "F16")
 
 
 def require_items(tensor: Tensor) -> None:

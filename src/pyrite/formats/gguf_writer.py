@@ -124,9 +124,15 @@ def _table_row(tensor: TensorSpec, offset: int) -> list[Field]:
         *_string(name, name.encode()),
         Field(name, "rank", struct.pack("<I", len(sizes))),
         *(Field(name, "size", struct.pack("<Q", size)) for size in sizes),
-        Field(name, "type", struct.pack("<I", FORMATS[tensor.type].number)),
+        Field(name, "type", struct.pack("<I", _number(tensor.type))),
         Field(name, "offset", struct.pack("<Q", offset)),
     ]
+
+
+def _number(name: str) -> int:
+    number = FORMATS[name].number
+    assert number is not None, f"GGUF has no {name}"
+    return number
 
 
 def _value(key: str, value: Any) -> list[Field]:

@@ -29,6 +29,7 @@ from pyrite.models.arrange import Tensors
 from pyrite.models.config import Family, ModelConfig
 from pyrite.models.hub import EXPERTS, PRE_NORM, Folder, hub
 from pyrite.models.hub_rope import rope
+from pyrite.quant.formats import FLOATS_8
 
 
 def layer(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View:
@@ -98,7 +99,7 @@ def split_heads(tensors: Tensors, name: str, both: Tensor, heads: int) -> None:
         )
     stack = derived.reshaped(both, (heads, rows, both.shape[-1]))
     keys = derived.rows_of_each(stack, name + "attn_k_b.weight", 0, rows - values)
-    if keys.type not in derived.ITEMS:
+    if keys.type not in (*derived.ITEMS, *FLOATS_8):
         keys = derived.as_float32(keys)  # values of blocks cannot be transposed
     tensors.put(keys.name, derived.transposed(keys))
     value_rows = derived.rows_of_each(stack, name + "attn_v_b.weight", rows - values, values)

@@ -121,7 +121,7 @@ def _computed(
     tensor: Tensor, compute: Callable[[derived.Floats, int], derived.Floats], recipe: str
 ) -> Tensor:
     """Of the same type: what is rounded in the folder is rounded once more."""
-    derived.require_items(tensor)
+    tensor = derived.with_items(tensor)
     return derived.computed(tensor, compute, recipe, tensor.type)
 
 

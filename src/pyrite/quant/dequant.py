@@ -14,7 +14,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from pyrite.quant import codebooks, few_bits, microfloats
+from pyrite.quant import codebooks, few_bits, float8, microfloats
 from pyrite.quant.fields import Blocks, Floats, bits, half, nibbles, pairs_of_bits
 from pyrite.quant.formats import FORMATS, bytes_per_row
 
@@ -205,4 +205,6 @@ _DECODERS: dict[str, Callable[[Blocks, Floats], None]] = {
     "NVFP4": microfloats.nvfp4,
     "Q1_0": few_bits.q1_0,
     "Q2_0": few_bits.q2_0,
+    "E4M3": float8.e4m3,
+    "E5M2": float8.e5m2,
 }

@@ -17,7 +17,7 @@ class Format:
     """`block_columns` neighbouring values of a row are stored in `block_bytes` bytes."""
 
     name: str
-    number: int  # in GGUF files
+    number: int | None  # in GGUF files; None: no file has it, folders are read into it
     block_columns: int
     block_bytes: int
     executed: bool = False
@@ -59,11 +59,15 @@ _TABLE = (
     Format("NVFP4", 40, 64, 36, executed=True),
     Format("Q1_0", 41, 128, 18, executed=True),
     Format("Q2_0", 42, 64, 18, executed=True),
+    Format("E4M3", None, 128, 132, executed=True),
+    Format("E5M2", None, 128, 132, executed=True),
 )
 
 FORMATS = {row.name: row for row in _TABLE}
-FORMATS_BY_NUMBER = {row.number: row for row in _TABLE}
+FORMATS_BY_NUMBER = {row.number: row for row in _TABLE if row.number is not None}
 EXECUTED = tuple(row.name for row in _TABLE if row.executed)
+FLOATS = ("F32", "F16", "BF16")
+FLOATS_8 = ("E4M3", "E5M2")  # of a byte, with a float32 scale for 128 columns before them
 
 # Numbers that were given out once and taken back: their bytes cannot be counted any more.
 REMOVED = {

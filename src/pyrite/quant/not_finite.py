@@ -34,6 +34,9 @@ SCALES: dict[str, tuple[int, ...]] = {
     "TQ2_0": (64,),
     "NVFP4": (),  # its scales of a byte are all finite
 }
+# Codes of 8-bit floats from which on, less the sign, none is a number; and the exponent of a scale
+# from which on the largest code is beyond float32.
+CODES = {"E4M3": (0x7F, 246), "E5M2": (0x7C, 239)}
 HIGH_EXPONENT = 0x7C  # of a float16's second byte
 HUGE = 253  # an MXFP4 block's exponent from which its largest code is beyond float32
 
@@ -85,6 +88,10 @@ def may_have_any(data: NDArray[np.uint8], type: str) -> bool:
     blocks = data.reshape(-1, FORMATS[type].block_bytes)
     if type == "MXFP4":
         return bool((blocks[:, 0] >= HUGE).any())
+    if type in CODES:
+        first, huge = CODES[type]
+        exponents = np.ascontiguousarray(blocks[:, 2:4]).view(np.uint16) >> 7 & 0xFF
+        return bool((blocks[:, 4:] & 0x7F >= first).any() or (exponents >= huge).any())
     if type not in SCALES:
         return True
     seconds = (blocks[:, start + 1] & HIGH_EXPONENT for start in SCALES[type])
