@@ -17,9 +17,9 @@ def hub(golden, case: str, **changes):
 
 
 def changed(checkpoint, **changes):
-    """GGUF metadata with keys of the architecture changed: `__` stands for a dot."""
+    """GGUF metadata, as of a file, with keys of the architecture changed: `__` stands for a dot."""
     prefix = checkpoint.architecture
     new = {f"{prefix}.{key.replace('__', '.')}": value for key, value in changes.items()}
     metadata = {**checkpoint.metadata, **new}
     kept = {key: value for key, value in metadata.items() if value is not ...}
-    return replace(checkpoint, metadata=kept)
+    return replace(checkpoint, metadata=kept, origins={})

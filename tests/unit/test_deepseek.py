@@ -116,7 +116,7 @@ def test_layers_that_guess_ahead_are_dropped(golden):
         ("deepseek_v3", {"kv_lora_rank": 0}, FormatError, "kv_lora_rank = 0"),
         ("deepseek_v3", {"num_key_value_heads": 2}, FormatError, "num_key_value_heads = 2"),
         ("deepseek_v3", {"n_group": 9}, FormatError, "n_group = 9"),
-        ("deepseek_v3", {"n_group": 3}, UnsupportedError, "expert_group_count = 3 of 8"),
+        ("deepseek_v3", {"n_group": 3}, UnsupportedError, "n_group = 3 of 8"),
         ("deepseek_v3", {"attention_bias": True}, FormatError, "attention_bias = true"),
     ],
 )

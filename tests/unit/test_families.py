@@ -30,11 +30,15 @@ from variants import hub
         ("cohere", {"layer_types": ["full_attention"] * 2}, "layer_types"),
         ("cohere2", {"use_parallel_block": False}, "use_parallel_block = False"),
         ("cohere2", {"position_embedding_type": "alibi"}, "position_embedding_type = 'alibi'"),
-        ("phi3", {"rope_local_base_freq": 5000.0}, "phi3.rope.freq_base_swa = 5000.0"),
+        (
+            "phi3",
+            {"rope_local_base_freq": 5000.0},
+            "config.json sets rope_local_base_freq = 5000.0",
+        ),
         (
             "smollm3",
             {"rope_parameters": {"sliding_attention": {"rope_theta": 10.0}}, "rope_scaling": ...},
-            "rope.freq_base_swa = 10.0",
+            "rope_parameters.sliding_attention.rope_theta = 10.0",
         ),
         ("granite", {"position_embedding_type": "nope"}, "position_embedding_type = 'nope'"),
         ("cohere", {"partial_rotary_factor": 0.5}, "partial_rotary_factor = 0.5"),

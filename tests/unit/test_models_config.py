@@ -192,7 +192,7 @@ def test_config_json_that_is_not_understood(golden, case, changes, text):
         ("llama", {"rope_scaling": {"type": "linear", "factor": 0.5}}, "factor = 0.5"),
         ("llama_v5cfg", {"rope_scaling": {"type": "linear", "factor": 2.0}}, "which holds?"),
         ("llama", {"tie_word_embeddings": "yes"}, "true or false"),
-        ("llama", {"head_dim": None, "num_attention_heads": 3}, "head_dim is missing"),
+        ("llama", {"head_dim": None, "num_attention_heads": 3}, "head_dim is not stated"),
         ("llama", {"head_dim": 15}, "must be even"),
         ("qwen2", {"layer_types": ["full_attention"]}, "a list of 3"),
         ("gemma3_text", {"sliding_window": None}, "sliding_window is missing"),

@@ -159,6 +159,7 @@ class Checkpoint:
     metadata: Mapping[str, Any]  # GGUF keys, or config.json's; arrays of strings are StringTables
     tensors: Mapping[str, Tensor]
     config: Mapping[str, Any] = field(default_factory=dict)  # config.json's keys, of a folder
+    origins: Mapping[str, str] = field(default_factory=dict)  # which of them a GGUF key is made of
     tokenizer: TokenizerData | None = None
     chat_template: str | None = None  # the default one
     chat_templates: Mapping[str, str] = field(

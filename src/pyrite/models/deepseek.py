@@ -168,17 +168,18 @@ def _latent(folder: Folder) -> None:
     plain = keys.integer("qk_nope_head_dim", 1, limits.MAX_HEAD_WIDTH)
     for key, width in (("head_dim", turned), ("qk_head_dim", plain + turned)):
         keys.integer(key, width, width, width)  # newer files repeat what follows from the others
-    folder.put("attention.head_count", heads)
+    folder.put("attention.head_count", heads, of="num_attention_heads")
     folder.put("attention.head_count_kv", 1)
     if query_rank := keys.integer("q_lora_rank", 0, limits.MAX_WIDTH, 0):
         folder.put("attention.q_lora_rank", query_rank)
-    folder.put("attention.kv_lora_rank", rank)
-    folder.put("attention.key_length", rank + turned)
-    folder.put("attention.value_length", rank)
-    folder.put("attention.key_length_mla", plain + turned)
+    folder.put("attention.kv_lora_rank", rank, of="kv_lora_rank")
+    folder.put("attention.key_length", rank + turned, of="kv_lora_rank")
+    folder.put("attention.value_length", rank, of="kv_lora_rank")
+    folder.put("attention.key_length_mla", plain + turned, of="qk_nope_head_dim")
     width = keys.integer("v_head_dim", 1, limits.MAX_HEAD_WIDTH)
     folder.put("attention.value_length_mla", width)
     rope(folder, width=turned)
+    folder.put("rope.dimension_count", turned, of="qk_rope_head_dim")
 
 
 def experts(folder: Folder) -> None:
@@ -221,8 +222,8 @@ def groups(folder: Folder, method: str, scoring: str) -> None:
     groups = keys.integer("n_group", 1, count, 1)
     used = keys.integer("topk_group", 1, groups, 1)
     if has_groups:
-        folder.put("expert_group_count", groups)
-        folder.put("expert_group_used_count", used)
+        folder.put("expert_group_count", groups, of="n_group")
+        folder.put("expert_group_used_count", used, of="topk_group")
 
 
 def drop_guessing_layers(folder: Folder) -> None:

@@ -7,7 +7,7 @@ Knows neither GGUF nor config.json, only a mapping of keys. A key that nobody as
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -20,22 +20,41 @@ MISSING = object()
 class Fields:
     """Absent and null are the same: the default, or an error where there is none.
 
-    `names`: what the file calls a key, where that is something else. Raises FormatError that names
-    the key, the value and the limit.
+    `names`: what the file calls a key, where that is something else; `origins`: what another file
+    does, that this one was made of, by whole keys. `within`: the object that holds them.
+    `told` hears of each name, its value, and whether the file states it. Raises FormatError that
+    names the key, the value and the limit.
     """
 
     def __init__(
-        self, values: Mapping[str, Any], prefix: str = "", names: Mapping[str, str] | None = None
+        self,
+        values: Mapping[str, Any],
+        prefix: str = "",
+        names: Mapping[str, str] | None = None,
+        origins: Mapping[str, str] | None = None,
+        told: Callable[[str, Any, bool], None] | None = None,
+        within: str = "",
     ) -> None:
         self.values = values
         self.prefix = prefix
         self.names = names or {}
+        self.origins = origins or {}
+        self.told = told
+        self.within = within
         self.read: set[str] = set()
 
     def get(self, key: str) -> Any:
         name = self.names.get(key, key)
         self.read.add(name)
-        return self.values.get(self.prefix + name)
+        value = self.values.get(self.prefix + name)
+        if self.told is not None and value is not None:
+            self.told(name, value, True)
+        return value
+
+    def called(self, key: str) -> str:
+        """The whole key, as who wrote the file knows it."""
+        name = self.prefix + self.names.get(key, key)
+        return self.origins.get(name, self.within + name)
 
     def integer(self, key: str, low: int, high: int, default: Any = MISSING) -> int:
         value = self._or_default(key, default)
@@ -46,12 +65,14 @@ class Fields:
         return int(value)
 
     def number(self, key: str, low: float, high: float, default: Any = MISSING) -> float:
+        """A bound may be met in 32 bits, as GGUF keeps what a folder states."""
         value = self._or_default(key, default)
         if isinstance(value, bool | np.bool_):
             raise self._wrong(key, value, "a number")
         if not isinstance(value, int | float | np.integer | np.floating):
             raise self._wrong(key, value, "a number")
-        if not low <= value <= high or not math.isfinite(value):
+        near = (min(low, float(np.float32(low))), max(high, float(np.float32(high))))
+        if not near[0] <= value <= near[1] or not math.isfinite(value):
             raise self._wrong(key, value, f"from {low:g} to {high:g}")
         return float(value)
 
@@ -87,7 +108,9 @@ class Fields:
             return None
         if not isinstance(value, Mapping):
             raise self._wrong(key, value, "an object")
-        return Fields(value)
+        told = self.told
+        inner = None if told is None else lambda name, *one: told(f"{key}.{name}", *one)
+        return Fields(value, told=inner, within=f"{self.called(key)}.")
 
     def refuse_unread(self, where: str, harmless: frozenset[str] = frozenset()) -> None:
         """UnsupportedError for keys that hold something and that nobody has asked for."""
@@ -103,20 +126,21 @@ class Fields:
             )
 
     def _shown(self, key: str) -> str:
-        return f"{self.prefix}{key} = {shorten(self.values[self.prefix + key])}"
+        name = self.prefix + key
+        return f"{self.origins.get(name, name)} = {shorten(self.values[name])}"
 
     def _or_default(self, key: str, default: Any) -> Any:
         value = self.get(key)
         if value is not None:
             return value
         if default is MISSING:
-            name = self.prefix + self.names.get(key, key)
-            raise FormatError(f"{name} is missing", hint="the file states no such key")
+            raise FormatError(f"{self.called(key)} is missing", hint="the file states no such key")
+        if self.told is not None:
+            self.told(self.names.get(key, key), default, False)
         return default
 
     def _wrong(self, key: str, value: object, limit: str) -> FormatError:
-        name = self.prefix + self.names.get(key, key)
-        return FormatError(f"{name} = {shorten(value)}: must be {limit}")
+        return FormatError(f"{self.called(key)} = {shorten(value)}: must be {limit}")
 
 
 def shorten(value: object) -> str:

@@ -55,10 +55,11 @@ def read_gguf_config(
     checkpoint: Checkpoint, family: Family, context_length: int | None = None
 ) -> ModelConfig:
     """`context_length`: what the model is loaded for, which some rotary settings depend on."""
-    keys = Fields(checkpoint.metadata, prefix=checkpoint.architecture + ".")
+    prefix = checkpoint.architecture + "."
+    keys = Fields(checkpoint.metadata, prefix=prefix, origins=checkpoint.origins)
     tensors = checkpoint.tensors
     if not keys.boolean("attention.causal", True):
-        raise UnsupportedError(f"{keys.prefix}attention.causal = false: not a generating model")
+        raise UnsupportedError(f"{keys.called('attention.causal')} = false: not a generating model")
     num_layers = keys.integer("block_count", 1, limits.MAX_LAYERS)
     width = keys.integer("embedding_length", 1, limits.MAX_WIDTH)
     full_length = keys.integer("context_length", 1, limits.MAX_CONTEXT)
@@ -98,7 +99,7 @@ def read_gguf_config(
         space=read_space(keys, checkpoint),
         wkv=read_wkv(keys, width),
     )
-    keys.refuse_unread("the file", HARMLESS)
+    keys.refuse_unread("config.json" if checkpoint.origins else "the file", HARMLESS)
     return config
 
 
@@ -124,7 +125,12 @@ def _head_widths(
     if latent is not None:
         return latent.key_rank + latent.rope_width, latent.key_rank
     most = max(heads)
-    default = width // most if most and width % most == 0 else MISSING if most else 1
+    if most and width % most and keys.get("attention.key_length") is None:
+        raise FormatError(
+            f"{keys.called('attention.head_count')} = {most}: {keys.called('embedding_length')} ="
+            f" {width} is no multiple of it, and {keys.called('attention.key_length')} is missing"
+        )
+    default = width // most if most else 1
     head_width = keys.integer("attention.key_length", 1, limits.MAX_HEAD_WIDTH, default)
     value_width = keys.integer("attention.value_length", 1, limits.MAX_HEAD_WIDTH, head_width)
     return head_width, value_width
@@ -244,7 +250,7 @@ def _experts(keys: Fields, checkpoint: Checkpoint, family: Family) -> ExpertsCon
         return None
     if family.routing is None:
         raise UnsupportedError(
-            f"{keys.prefix}expert_count = {count}: {family.name} is executed without experts"
+            f"{keys.called('expert_count')} = {count}: {family.name} is executed without experts"
         )
     used = keys.integer("expert_used_count", 1, count)
     routing = replace(_routing(keys, checkpoint, family.routing, count), num_used=used)
@@ -262,13 +268,13 @@ def _routing(keys: Fields, checkpoint: Checkpoint, default: Routing, count: int)
     gating = keys.integer("expert_gating_func", 0, 2, 0)
     groups = keys.integer("expert_group_count", 0, count, 0) or default.groups
     if count % groups:
-        raise UnsupportedError(f"{keys.prefix}expert_group_count = {groups} of {count} experts")
+        raise UnsupportedError(f"{keys.called('expert_group_count')} = {groups} of {count} experts")
     used_groups = keys.integer("expert_group_used_count", 0, groups, 0) or default.used_groups
     in_reach = count // groups * used_groups
     if in_reach < keys.integer("expert_used_count", 1, count):
         raise FormatError(
-            f"{keys.prefix}expert_group_used_count = {used_groups} of {groups} groups, which hold"
-            f" {in_reach} experts: expert_used_count takes more"
+            f"{keys.called('expert_group_used_count')} = {used_groups} of {groups} groups, which"
+            f" hold {in_reach} experts: {keys.called('expert_used_count')} takes more"
         )
     shares = SHARES.get(gating, default.shares)
     return replace(

@@ -47,7 +47,7 @@ def read_wkv(keys: Fields, width: int) -> WkvConfig | None:
     if head_width == 0:
         return None
     if width % head_width:
-        raise FormatError(f"{keys.prefix}wkv.head_size = {head_width}: {width} columns are cut")
+        raise FormatError(f"{keys.called('wkv.head_size')} = {head_width}: {width} columns are cut")
     return WkvConfig(
         head_width=head_width,
         decay_rank=keys.integer("attention.decay_lora_rank", 1, limits.MAX_WIDTH),
@@ -63,8 +63,8 @@ def step_limits(keys: Fields, key: str) -> tuple[float, float]:
     stated = keys.sequence(key, 2) or (0.0, math.inf)
     for value in stated:
         if isinstance(value, bool) or not isinstance(value, int | float) or math.isnan(value):
-            raise FormatError(f"{keys.prefix}{key} = {shorten(stated)}: must be two numbers")
+            raise FormatError(f"{keys.called(key)} = {shorten(stated)}: must be two numbers")
     low, high = (float(value) for value in stated)
     if not 0 <= low <= high:
-        raise FormatError(f"{keys.prefix}{key} = {shorten(stated)}: must ascend from 0 or more")
+        raise FormatError(f"{keys.called(key)} = {shorten(stated)}: must ascend from 0 or more")
     return low, high

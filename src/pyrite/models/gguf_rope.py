@@ -38,7 +38,7 @@ def read_ropes(
         return Ropes(None, None)
     width = keys.integer("rope.dimension_count", 2, head_width, head_width)
     if width % 2:
-        raise FormatError(f"{keys.prefix}rope.dimension_count = {width}: must be even")
+        raise FormatError(f"{keys.called('rope.dimension_count')} = {width}: must be even")
     theta = keys.number("rope.freq_base", limits.MIN_THETA, limits.MAX_THETA, family.theta)
     scaling = _scaling(keys, family, checkpoint, width, context_length)
     factors = _factors(checkpoint, FREQUENCY_FACTORS, width)
@@ -62,8 +62,8 @@ def _growing(keys: Fields, rope: Rope, head_width: int) -> Rope:
     span = keys.integer("rope.scaling.original_context_length", 0, limits.MAX_CONTEXT, 0)
     if growth and (span == 0 or rope.width != head_width):
         raise FormatError(
-            f"{keys.prefix}attention.temperature_scale = {growth:g} needs"
-            " rope.scaling.original_context_length, and heads that turn whole"
+            f"{keys.called('attention.temperature_scale')} = {growth:g} needs"
+            f" {keys.called('rope.scaling.original_context_length')}, and heads that turn whole"
         )
     return replace(rope, growth=growth, growth_span=span or 1) if growth else rope
 
@@ -93,13 +93,14 @@ def _scaling(
         return RopeScaling("linear", factor)
     if kind not in ("yarn", "dynamic"):
         raise UnsupportedError(
-            f"{keys.prefix}rope.scaling.type = {kind!r}: not executed here",
+            f"{keys.called('rope.scaling.type')} = {kind!r}: not executed here",
             hint="those that are: none, linear, dynamic, yarn, longrope with its factors",
         )
     if factor < 1.0 or original == 0:
         raise FormatError(
-            f"{keys.prefix}rope.scaling.factor = {factor:g} and original_context_length ="
-            f" {original}: {kind} needs a factor from 1 and a length"
+            f"{keys.called('rope.scaling.factor')} = {factor:g} and"
+            f" {keys.called('rope.scaling.original_context_length')} = {original}: {kind} needs a"
+            " factor from 1 and a length"
         )
     if kind == "dynamic":
         return RopeScaling("dynamic", factor, original_context=original)

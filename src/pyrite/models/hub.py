@@ -24,6 +24,7 @@ from pyrite.formats.checkpoint import POOLING, Checkpoint, Tensor
 from pyrite.models import config as limits
 from pyrite.models.arrange import Tensors
 from pyrite.models.fields import Fields
+from pyrite.models.origins import Origins
 from pyrite.models.wrapped import text_model
 from pyrite.records import dataclass
 
@@ -97,7 +98,9 @@ class Folder:
     """One folder on its way: `keys` of config.json are read, `put` states them as GGUF does."""
 
     def __init__(self, checkpoint: Checkpoint, hub: Hub) -> None:
-        self.keys = Fields({**hub.defaults, **checkpoint.metadata}, names=hub.aliases)
+        self.origins = Origins()
+        values = {**hub.defaults, **checkpoint.metadata}
+        self.keys = Fields(values, names=hub.aliases, told=self.origins.read)
         self.architecture = hub.architecture
         self.metadata: dict[str, Any] = {"general.architecture": hub.architecture}
         # GGUF files need none of it
@@ -109,10 +112,12 @@ class Folder:
         self.tensors = Tensors(_renamed(whole, hub))
         self.num_layers = self.keys.integer("num_hidden_layers", 1, limits.MAX_LAYERS)
 
-    def put(self, key: str, value: Any) -> None:
-        """Fractions as GGUF keeps them: in 32 bits."""
-        value = float(np.float32(value)) if isinstance(value, float) else value
-        self.metadata[f"{self.architecture}.{key}"] = value
+    def put(self, key: str, value: Any, of: str = "") -> None:
+        """Fractions as GGUF keeps them: in 32 bits. `of`: the keys that it is made of, where it has
+        not the value of one that was read just before (`origins`)."""
+        name = f"{self.architecture}.{key}"
+        self.origins.put(name, value, self.keys.called(of) if of else "")
+        self.metadata[name] = float(np.float32(value)) if isinstance(value, float) else value
 
     def stated(self, key: str) -> Any:
         """What was put before."""
@@ -171,6 +176,7 @@ def translated(checkpoint: Checkpoint, row: Hub) -> Checkpoint:
         architecture=row.architecture,
         metadata=folder.metadata,
         config=config,
+        origins=folder.origins.found,
         tensors=folder.tensors.all,
     )
 

@@ -71,11 +71,15 @@ def stream(folder: Folder) -> None:
 def heads(folder: Folder) -> None:
     keys = folder.keys
     count = keys.integer("num_attention_heads", 1, limits.MAX_HEADS)
-    width = folder.stated("embedding_length")
-    default = width // count if width % count == 0 else MISSING
-    head_width = keys.integer("head_dim", 1, limits.MAX_HEAD_WIDTH, default)
     folder.put("attention.head_count", count)
     folder.put("attention.head_count_kv", keys.integer("num_key_value_heads", 1, count, count))
+    width = folder.stated("embedding_length")
+    if width % count and keys.get("head_dim") is None:
+        raise FormatError(
+            f"{keys.called('num_attention_heads')} = {count}: {keys.called('hidden_size')} ="
+            f" {width} is no multiple of it, and {keys.called('head_dim')} is not stated"
+        )
+    head_width = keys.integer("head_dim", 1, limits.MAX_HEAD_WIDTH, width // count)
     folder.put("attention.key_length", head_width)
     folder.put("attention.value_length", head_width)
 

@@ -54,7 +54,7 @@ def rope(
         is_local, stated, local = True, newer.group("full_attention"), _local(newer, local)
         newer.refuse_unread("rope_parameters")
     turned = _turned(keys, stated, width or folder.stated("attention.key_length"), is_partial)
-    folder.put("rope.dimension_count", turned)
+    folder.put("rope.dimension_count", turned, of="head_dim")
     folder.put("rope.freq_base", theta)
     if is_local:
         folder.put("rope.freq_base_swa", local)
