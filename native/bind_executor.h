@@ -44,10 +44,10 @@ using WeightOf = std::pair<int, int>;                 // matrix, bias (-1: none)
 // Of each adapter its two matrices, or none.
 using PairsOf = std::vector<std::optional<std::pair<int, int>>>;
 
-// A Routing whose bias is a vector's index.
+// A Routing whose bias and scales are vectors' indices.
 struct RoutingOf {
   Routing routing;
-  std::optional<int> bias;
+  std::optional<int> bias, expert_scale;
 };
 
 // Of attention's heads. `values_in_keys`: they are the first columns of the keys.
@@ -118,7 +118,7 @@ class Executor {
                   int carried);
   std::pair<int, int> add_expert_squares(const std::string& label, Rows rows, Columns in,
                                          int num_experts, int feed_forward);
-  void add_attention(const std::string& label, Columns query, Columns key,
+  void add_attention(const std::string& label, Columns query, std::optional<Columns> key,
                      std::optional<Columns> value, Columns out, int key_heads, int key_width,
                      int value_width, size_t layer_offset, float scale, int window, float softcap,
                      std::optional<int> sinks, NormOf query_norm, NormOf key_norm,

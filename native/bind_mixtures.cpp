@@ -30,6 +30,7 @@ Routing Executor::routing_of(const RoutingOf& of, int experts) const {
           "a row uses 1 to all groups");
   require(int64_t(rows()) * routing.num_used < int64_t(1) << 31, "too many rows go to experts");
   if (of.bias) routing.bias = vector_of(*of.bias, experts);
+  if (of.expert_scale) routing.expert_scale = vector_of(*of.expert_scale, experts);
   return routing;
 }
 

@@ -98,23 +98,25 @@ void Executor::add_linear(const std::string& label, Rows rows, Columns in, Colum
   program_.add(std::move(op), label);
 }
 
-void Executor::add_attention(const std::string& label, Columns query, Columns key,
+void Executor::add_attention(const std::string& label, Columns query, std::optional<Columns> key,
                              std::optional<Columns> value, Columns out, int key_heads,
                              int key_width, int value_width, size_t layer_offset, float scale,
                              int window, float softcap, std::optional<int> sinks,
                              NormOf query_norm, NormOf key_norm, std::optional<int> rope,
                              KvType kv_type) {
-  const HeadShape shape = shape_of(key_width, value_width, !value);
+  require(key || !value, "values are stored with keys");
+  const HeadShape shape = shape_of(key_width, value_width, key && !value);
   require(key_width % 8 == 0 && value_width % 8 == 0, "heads are of multiples of 8 columns");
-  require(key_heads > 0 && key_heads <= key.second && key.second == key_width * key_heads &&
-              (!value || value->second == value_width * key_heads) && query.second % key.second == 0 &&
-              out.second == query.second / key_width * value_width,
+  require(key_heads > 0 && key_heads <= query.second / key_width, "key_heads is out of range");
+  const int keys = key_width * key_heads;
+  require((!key || key->second == keys) && (!value || value->second == value_width * key_heads) &&
+              query.second % keys == 0 && out.second == query.second / key_width * value_width,
           "attention's widths differ");
   const size_t layer_bytes = size_t(key_heads) * head_block_bytes(shape, kv_type);
   require(layer_offset % 64 == 0 && layer_offset + layer_bytes <= program_.sizes().page_bytes,
           "a layer lies outside of its page");
   require(window >= 0, "a window is 0 or more");
-  AttentionOp op{slice(query), slice(key), value ? slice(*value) : Slice(), slice(out)};
+  AttentionOp op{slice(query), key ? slice(*key) : Slice(), value ? slice(*value) : Slice(), slice(out)};
   op.heads = query.second / key_width;
   op.key_heads = key_heads;
   op.shape = shape;
@@ -128,7 +130,7 @@ void Executor::add_attention(const std::string& label, Columns query, Columns ke
   op.kv_type = kv_type;
   op.rope = rope ? rope_of(*rope, key_width) : nullptr;
   window_ = std::max(window_, window == 0 ? kWholeContext : window);
-  program_.add(StoreOp{op}, label + " store");
+  if (key) program_.add(StoreOp{op}, label + " store");
   program_.add(AttendOp{op}, label);
   program_.add(JoinOp{op}, label + " join");
 }

@@ -68,12 +68,13 @@ void bind_program(nb::module_ module) {
       .def(
           "__init__",
           [](RoutingOf* self, int num_used, bool by_sigmoid, std::optional<int> bias,
-             bool is_normalized, float eps, float scale, int groups, int used_groups, bool by_two) {
-            Routing routing = {0,   num_used, by_sigmoid, nullptr,     is_normalized,
+             std::optional<int> expert_scale, bool is_normalized, float eps, float scale, int groups, int used_groups, bool by_two) {
+            Routing routing = {0,   num_used, by_sigmoid, nullptr, nullptr, is_normalized,
                                eps, scale,    groups,     used_groups, by_two};
-            new (self) RoutingOf{routing, bias};
+            new (self) RoutingOf{routing, bias, expert_scale};
           },
-          nb::kw_only(), "num_used"_a, "by_sigmoid"_a, "bias"_a.none(), "is_normalized"_a, "eps"_a,
+          nb::kw_only(), "num_used"_a, "by_sigmoid"_a, "bias"_a.none(), "expert_scale"_a.none(),
+          "is_normalized"_a, "eps"_a,
           "scale"_a, "groups"_a, "used_groups"_a, "by_two"_a);
   nb::class_<Executor>(module, "Program")
       .def(
@@ -137,8 +138,8 @@ void bind_program(nb::module_ module) {
            "norm"_a.none(), "heads"_a, "carried"_a)
       .def("add_expert_squares", &Executor::add_expert_squares, "label"_a, nb::kw_only(), "rows"_a,
            "input"_a, "num_experts"_a, "feed_forward"_a)
-      .def("add_attention", &Executor::add_attention, "label"_a, nb::kw_only(), "query"_a, "key"_a,
-           "value"_a.none(), "out"_a, "key_heads"_a, "key_width"_a, "value_width"_a, "layer_offset"_a, "scale"_a,
+      .def("add_attention", &Executor::add_attention, "label"_a, nb::kw_only(), "query"_a,
+           "key"_a.none(), "value"_a.none(), "out"_a, "key_heads"_a, "key_width"_a, "value_width"_a, "layer_offset"_a, "scale"_a,
            "window"_a, "softcap"_a, "sinks"_a.none(), "query_norm"_a.none(), "key_norm"_a.none(),
            "rope"_a.none(), "kv_type"_a)
       .def("add_shift", &Executor::add_shift, "label"_a, nb::kw_only(), "input"_a, "out"_a, "state"_a)

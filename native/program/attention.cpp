@@ -86,7 +86,7 @@ int head_parts(const AttentionOp& op, const Step& step) {
 // With one tile a sequence, and no heads of a group apart, a chunk stores the keys and values of
 // those of its rows whose positions lie in its spans: no other chunk reads them.
 bool stores_in_attend(const AttentionOp& op, const Step& step) {
-  return step.one_tile_each && head_parts(op, step) == 1;
+  return op.key && step.one_tile_each && head_parts(op, step) == 1;
 }
 
 // What one chunk works on: a piece by the heads [first_head, first_head + num_heads).

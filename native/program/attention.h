@@ -14,7 +14,8 @@ namespace pyrite {
 constexpr int kTileQueries = 72;
 
 struct AttentionOp {
-  Slice query, key;
+  Slice query;
+  Slice key;  // none where another operation has stored keys and values
   Slice value;  // none where `shape` has them in the keys
   Slice out;
   int heads = 0;

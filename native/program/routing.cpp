@@ -95,6 +95,7 @@ void route(const Routing& routing, const float* scores, float* scratch, int32_t*
   for (int i = 0; i < routing.num_used; ++i) {
     if (routing.is_normalized) weights[i] /= total + routing.eps;
     weights[i] = weights[i] * routing.scale + spoiled;
+    if (routing.expert_scale != nullptr) weights[i] *= routing.expert_scale[experts[i]];
   }
 }
 

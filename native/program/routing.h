@@ -12,6 +12,7 @@ struct Routing {
   int num_used = 0;
   bool by_sigmoid = false;  // shares; else by softmax
   const float* bias = nullptr;  // (experts,) of the choice alone
+  const float* expert_scale = nullptr;  // (experts,) of weights
   bool is_normalized = true;
   float eps = 0;
   float scale = 1;

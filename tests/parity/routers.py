@@ -89,9 +89,6 @@ def force(monkeypatch: pytest.MonkeyPatch, made: Sequence[Choice]) -> None:
         routing: Routing, scores: Floats, weights: LazyWeights
     ) -> tuple[NDArray[np.int64], Floats]:
         chosen = next(following).chosen
-        weighed = np.take_along_axis(mixture._shares(routing, scores), chosen, axis=1)
-        if routing.is_normalized:
-            weighed = weighed / (weighed.sum(axis=1, keepdims=True) + np.float32(routing.eps))
-        return chosen, weighed * np.float32(routing.scale)
+        return chosen, mixture.weigh(routing, mixture._shares(routing, scores), chosen, weights)
 
     monkeypatch.setattr(mixture, "route", route)

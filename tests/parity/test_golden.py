@@ -74,6 +74,8 @@ TINY = (
     "granitemoeshared",
     "deepseek_v2_groups",
     "olmo3",
+    "gemma4_text",
+    "gemma4_moe",
     "glm4",
     "glm4_moe_lite",
     "glm4_moe",

@@ -27,6 +27,8 @@ FAMILIES = (
     "cohere2",
     "stablelm_parallel",
     "gpt2",
+    "gemma4_text",
+    "gemma4_moe",
     "glm4",
     "glm4_moe",
     "ernie4_5_moe",

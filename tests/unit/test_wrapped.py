@@ -15,6 +15,7 @@ from pyrite.models.registry import as_model, build_plan, read_config
 WRAPPERS = [
     ("gemma3_text", "gemma3", "language_model."),
     ("gemma3_text", "gemma3", "newer"),
+    ("gemma4_text", "gemma4", "newer"),
     ("mistral", "mistral3", "language_model."),
     ("qwen3_5_text", "qwen3_5", "newer"),
     ("qwen3_5_moe_text", "qwen3_5_moe", "newer"),
@@ -32,7 +33,7 @@ def wrapped(golden, case: str, architecture: str, layout: str = "language_model.
 
     tensors = {renamed(n): replace(t, name=renamed(n)) for n, t in inner.tensors.items()}
     seeing = "vision_tower.vision_model.encoder.layers.0.self_attn.q_proj.weight"
-    for name in (seeing, "multi_modal_projector.mm_input_projection_weight"):
+    for name in (seeing, "multi_modal_projector.mm_input_projection_weight", "embed_audio.w"):
         where = "model." + name if layout == "newer" else name
         tensors[where] = derived.held(where, np.zeros((2, 2), np.float32))
     text = {key: value for key, value in inner.metadata.items() if key != "generation_config"}
@@ -76,7 +77,7 @@ def test_what_text_config_leaves_out_is_the_usual(golden):
 @pytest.mark.parametrize(
     ("outer", "error", "text"),
     [
-        ({"audio_config": {"layers": 2}}, UnsupportedError, "audio_config"),
+        ({"touch_config": {"layers": 2}}, UnsupportedError, "touch_config"),
         ({"text_config": None}, FormatError, "text_config is missing"),
         ({"text_config": [1]}, FormatError, "text_config = [1]"),
     ],
@@ -89,7 +90,7 @@ def test_other_things_are_refused_by_name(golden, outer, error, text):
 
 def test_tensors_of_neither_are_named(golden):
     checkpoint = wrapped(golden, "gemma3_text", "gemma3")
-    more = derived.held("audio_tower.layers.0.weight", np.zeros((2, 2), np.float32))
+    more = derived.held("touch_tower.layers.0.weight", np.zeros((2, 2), np.float32))
     tensors = {**checkpoint.tensors, more.name: more}
-    with pytest.raises(TensorError, match=r"audio_tower\.layers\.0\.weight"):
+    with pytest.raises(TensorError, match=r"touch_tower\.layers\.0\.weight"):
         build_plan(as_model(replace(checkpoint, tensors=tensors)))

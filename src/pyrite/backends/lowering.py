@@ -242,7 +242,7 @@ class Lowering(StateLowering):
         self.program.add_attention(
             label,
             query=self._columns(op.query),
-            key=self._columns(op.key),
+            key=self._optional(op.key),
             value=self._optional(op.value),
             out=self._output(op),
             key_heads=op.key_heads,
@@ -377,6 +377,9 @@ class Lowering(StateLowering):
             num_used=routing.num_used,
             by_sigmoid=routing.shares == "sigmoid",
             bias=None if routing.bias is None else self._vector(routing.bias),
+            expert_scale=(
+                None if routing.expert_scale is None else self._vector(routing.expert_scale)
+            ),
             is_normalized=routing.is_normalized,
             eps=routing.eps,
             scale=routing.scale,

@@ -23,11 +23,21 @@ def route(
     ranked = _within_groups(routing, ranked)
     chosen = np.argsort(-ranked, axis=1, kind="stable")[:, : routing.num_used]
     chosen = np.sort(chosen, axis=1)
+    weighed = weigh(routing, shares, chosen, weights)
+    return chosen, np.where(finite, weighed, np.float32(np.nan))
+
+
+def weigh(
+    routing: Routing, shares: Floats, chosen: NDArray[np.int64], weights: LazyWeights
+) -> Floats:
+    """The weights of the experts that were chosen. (rows, num_used)"""
     weighed = np.take_along_axis(shares, chosen, axis=1)
     if routing.is_normalized:
         weighed = weighed / (weighed.sum(axis=1, keepdims=True) + np.float32(routing.eps))
     weighed = weighed * np.float32(routing.scale)
-    return chosen, np.where(finite, weighed, np.float32(np.nan))
+    if routing.expert_scale is not None:
+        weighed = weighed * weights.values(routing.expert_scale)[chosen]
+    return weighed
 
 
 def mix(op: Experts, x: Floats, scores: Floats, weights: LazyWeights) -> Floats:

@@ -8,7 +8,7 @@ Keys and values are float32 too, but rounded where 8 bits are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from itertools import pairwise
 from typing import Any
@@ -47,7 +47,7 @@ from pyrite.graph.ops import (
 )
 from pyrite.graph.plan import Plan
 from pyrite.graph.recurrence import DeltaRule, Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
-from pyrite.graph.values import Rows, View
+from pyrite.graph.values import Norm, Rows, View
 
 
 class ReferenceBackend:
@@ -368,19 +368,24 @@ class _Step:
         return self.load(op.input)[self.batch.output_rows]
 
     def attention(self, op: Attention) -> Floats:
-        query = meaning.heads(self.load(op.query), op.heads, op.query_norm, self.weights)
-        key = meaning.heads(self.load(op.key), op.key_heads, op.key_norm, self.weights)
-        value = self._values(op, len(key))
-        if op.rope is not None:
-            query = meaning.rotate(query, op.rope, self.batch.positions)
-            key = meaning.rotate(key, op.rope, self.batch.positions)
+        query = self._heads(op, op.query, op.heads, op.query_norm)
+        if op.key is not None:
+            self._remember(op, op.key)
         output = np.empty((len(query), op.heads * op.value_width), np.float32)
-        ends = pairwise(self.batch.sequence_starts)
-        for (start, stop), table in zip(ends, self.batch.page_tables, strict=True):
-            rows = slice(start, stop)
-            self._remember(op, table, rows, key, value)
+        for rows, table in self._sequences():
             output[rows] = self._attend(op, table, rows, query)
         return output
+
+    def _heads(self, op: Attention, view: View, count: int, norm: Norm | None) -> Floats:
+        """As attention sees them. (tokens, count, head_width)"""
+        heads = meaning.heads(self.load(view), count, norm, self.weights)
+        return heads if op.rope is None else meaning.rotate(heads, op.rope, self.batch.positions)
+
+    def _sequences(self) -> Iterator[tuple[slice, NDArray[np.int32]]]:
+        """The rows of each, and its pages."""
+        ends = pairwise(self.batch.sequence_starts)
+        for (start, stop), table in zip(ends, self.batch.page_tables, strict=True):
+            yield slice(start, stop), table
 
     def _values(self, op: Attention, num_tokens: int) -> Floats:
         """What is kept beside the keys."""
@@ -388,12 +393,13 @@ class _Step:
             return np.empty((num_tokens, op.key_heads, 0), np.float32)
         return meaning.heads(self.load(op.value), op.key_heads, None, self.weights)
 
-    def _remember(
-        self, op: Attention, table: NDArray[np.int32], rows: slice, key: Floats, value: Floats
-    ) -> None:
-        """Writes the keys and values of one sequence's new tokens to its pages."""
-        column, slot = np.divmod(self.batch.positions[rows], PAGE_TOKENS)
-        self.pages[op.layer].write(table[column], slot, key[rows], value[rows])
+    def _remember(self, op: Attention, keys: View) -> None:
+        """Writes the keys and values of the new tokens to the pages."""
+        key = self._heads(op, keys, op.key_heads, op.key_norm)
+        value = self._values(op, len(key))
+        for rows, table in self._sequences():
+            column, slot = np.divmod(self.batch.positions[rows], PAGE_TOKENS)
+            self.pages[op.layer].write(table[column], slot, key[rows], value[rows])
 
     def _attend(
         self, op: Attention, table: NDArray[np.int32], rows: slice, query: Floats
@@ -403,7 +409,7 @@ class _Step:
         first = max(0, int(positions[0]) - op.window + 1) if op.window else 0
         stop = int(positions[-1]) + 1
         keys, values = self.pages[op.layer].read(table, first, stop)
-        if op.value is None:
+        if op.has_values_in_keys:
             values = keys[..., : op.value_width]
         visible = meaning.visible_positions(positions, first, stop, op.window)
         sinks = None if op.sinks is None else self.weights.values(op.sinks)

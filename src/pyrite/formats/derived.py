@@ -121,6 +121,18 @@ def _picked_values(vector: Tensor, order: NDArray[np.int64]) -> Tensor:
     return Tensor(vector.name, vector.type, order.shape, vector.data, make, recipe)
 
 
+def spread(tensor: Tensor, count: int) -> Tensor:
+    """A vector of so many, all the one value that the tensor holds."""
+    require_items(tensor)
+    assert tensor.shape == (1,), (tensor.name, tensor.shape)
+
+    def make(_: int, rows: int) -> Bytes:
+        return np.tile(tensor.read(), count * rows)
+
+    recipe = f"{tensor.recipe} spread"
+    return Tensor(tensor.name, tensor.type, (count,), tensor.data, make, recipe)
+
+
 def picked_columns(tensor: Tensor, order: NDArray[np.int64], width: int) -> Tensor:
     """Runs of `width` columns in another order. Of rows of another length nothing moves: whoever
     takes them compares shapes, or asks `moves_columns`. Raises UnsupportedError where a block of

@@ -135,6 +135,7 @@ class GraphBuilder:
             if name is not None:
                 self._weight(name, shape)
         self._vector(routing.bias, count)
+        self._vector(routing.expert_scale, count)
         output = self._like(x)
         op = Experts(output.value, x, scores, routing, gate, up, down, activation, *biases)
         return self._append(op, output)
@@ -180,6 +181,34 @@ class GraphBuilder:
             window=window,
             softcap=softcap,
             sinks=sinks,
+        )
+        return self._append(op, output)
+
+    def attend_kept(
+        self,
+        query: View,
+        layer: int,
+        *,
+        key_heads: int,
+        head_width: int,
+        scale: float,
+        window: int = 0,
+    ) -> View:
+        """Attention to the keys and values that `attention`, as the `layer`-th that was built,
+        keeps: heads are as wide, and nothing is written."""
+        output = self._like(query)
+        op = Attention(
+            output.value,
+            query,
+            None,
+            None,
+            layer=layer,
+            heads=query.width // head_width,
+            key_heads=key_heads,
+            head_width=head_width,
+            value_width=head_width,
+            scale=scale,
+            window=window,
         )
         return self._append(op, output)
 

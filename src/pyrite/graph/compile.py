@@ -55,10 +55,12 @@ def compile_plan(
 
 
 def attention_layers(graph: Graph) -> tuple[Attention, ...]:
-    """By layer number; every layer writes keys and values of its own."""
-    found = sorted((op for op in graph.ops if isinstance(op, Attention)), key=lambda op: op.layer)
+    """Those that write keys and values, by layer number; any may read them."""
+    every = [op for op in graph.ops if isinstance(op, Attention)]
+    found = sorted((op for op in every if op.key is not None), key=lambda op: op.layer)
     assert all(left.layer < right.layer for left, right in pairwise(found)), "a layer twice"
     assert not found or found[-1].layer == len(found) - 1, "a layer is missing"
+    assert all(0 <= op.layer < len(found) for op in every), "a layer that nobody writes is read"
     return tuple(found)
 
 

@@ -96,21 +96,23 @@ def join_norm(graph: Graph) -> Graph:
 
 
 def join_rope(graph: Graph) -> Graph:
-    """Attention(Rotate(q), Rotate(k), v) -> Attention with rope, where both turn alike."""
+    """Attention(Rotate(q), Rotate(k), v) -> Attention with rope, where both turn alike; the same
+    of a query alone, where keys are kept by another."""
     uses, changes = Uses(graph), Changes()
     for index, op in enumerate(graph.ops):
         if not isinstance(op, Attention) or op.rope or op.query_norm or op.key_norm:
             continue
-        parts = (uses.sole(op.query), uses.sole(op.key))
-        if parts[0] is None or parts[1] is None:
+        sides = [op.query] if op.key is None else [op.query, op.key]
+        parts = [uses.sole(side) for side in sides]
+        before = [graph.ops[part] for part in parts if part is not None]
+        turns = [turn for turn in before if isinstance(turn, Rotate)]
+        if len(turns) < len(sides):
             continue
-        query, key = graph.ops[parts[0]], graph.ops[parts[1]]
-        if not isinstance(query, Rotate) or not isinstance(key, Rotate):
-            continue
-        widths = {query.head_width, key.head_width, op.head_width}
-        if query.rope == key.rope and len(widths) == 1 and query.start == key.start == 0:
-            changes[index] = replace(op, query=query.input, key=key.input, rope=query.rope)
-            changes[parts[0]] = changes[parts[1]] = None
+        alike = {(turn.rope, turn.head_width, turn.start) for turn in turns}
+        if alike == {(turns[0].rope, op.head_width, 0)}:
+            key = None if op.key is None else turns[1].input
+            changes[index] = replace(op, query=turns[0].input, key=key, rope=turns[0].rope)
+            changes.update({part: None for part in parts if part is not None})
     return rewritten(graph, changes)
 
 
@@ -125,7 +127,7 @@ def join_head_norms(graph: Graph) -> Graph:
         if query is not None and op.query_norm is None:
             joined = replace(joined, query=query.input, query_norm=query.norm)
             changes[before_query] = None
-        key, before_key = _head_norm(uses, op, op.key)
+        key, before_key = (None, -1) if op.key is None else _head_norm(uses, op, op.key)
         if key is not None and op.key_norm is None:
             joined = replace(joined, key=key.input, key_norm=key.norm)
             changes[before_key] = None

@@ -118,12 +118,13 @@ class Routing:
     counts as its largest, or by `group_score` "top2" as the sum of its two largest.
 
     An expert's weight is its share (without bias), divided by the sum of the chosen ones' (plus
-    `eps`) when `is_normalized`, times `scale`.
+    `eps`) when `is_normalized`, times `scale`, and times its own `expert_scale`.
     """
 
     num_used: int
     shares: Literal["softmax", "sigmoid"] = "softmax"
     bias: str | None = None  # (experts,)
+    expert_scale: str | None = None  # (experts,)
     is_normalized: bool = True
     eps: float = 0.0
     scale: float = 1.0
@@ -175,15 +176,16 @@ class Attention:
     same for every token, that takes its share of the softmax and adds nothing.
 
     Without `value` a head's values are the first `value_width` columns of its keys as they are
-    kept, normalised and rotated, and are not kept again.
+    kept, normalised and rotated, and are not kept again. Without `key`, too, nothing is written:
+    keys and values are those that another operation with the same `layer` wrote before.
 
     Fused: `query_norm` and `key_norm` per head, then `rope`, on query and key before anything else.
     """
 
     output: int
     query: View  # (tokens, heads * head_width)
-    key: View  # (tokens, key_heads * head_width)
-    value: View | None  # (tokens, key_heads * value_width); None: in the keys
+    key: View | None  # (tokens, key_heads * head_width); None: kept by another
+    value: View | None  # (tokens, key_heads * value_width); None: in the keys, or kept by another
     layer: int
     heads: int
     key_heads: int
@@ -200,7 +202,11 @@ class Attention:
     @property
     def kept_value_width(self) -> int:
         """Columns that are kept beside a head's keys."""
-        return 0 if self.value is None else self.value_width
+        return 0 if self.has_values_in_keys else self.value_width
+
+    @property
+    def has_values_in_keys(self) -> bool:
+        return self.value is None and self.key is not None
 
 
 @dataclass(frozen=True, slots=True)

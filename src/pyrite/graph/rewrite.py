@@ -55,7 +55,7 @@ def _names(item: object) -> tuple[str | None, ...]:
     if isinstance(item, Norm):
         return item.weight, item.bias
     if isinstance(item, Routing):
-        return (item.bias,)
+        return item.bias, item.expert_scale
     if isinstance(item, tuple):
         return item
     assert item is None or isinstance(item, str), item

@@ -171,10 +171,9 @@ def _rope(rope: Rope) -> str:
 
 
 def _attention(plan: Plan, op: Attention) -> str:
-    query, key = _view(plan, op.query), _view(plan, op.key)
+    query = f"query {_normed(_view(plan, op.query), op.query_norm)}"
     parts = [
-        f"query {_normed(query, op.query_norm)} key {_normed(key, op.key_norm)}"
-        f" value {'in key' if op.value is None else _view(plan, op.value)}",
+        f"{query} {_kept(plan, op)}",
         f"{op.heads} heads over {op.key_heads} of {op.head_width}",
     ]
     parts += [f"window {op.window}"] if op.window else []
@@ -183,6 +182,13 @@ def _attention(plan: Plan, op: Attention) -> str:
     parts += [f"sinks {op.sinks}"] if op.sinks else []
     parts += [_rope(op.rope)] if op.rope else []
     return ", ".join(parts)
+
+
+def _kept(plan: Plan, op: Attention) -> str:
+    if op.key is None:
+        return f"key and value of layer {op.layer}"
+    value = "in key" if op.value is None else _view(plan, op.value)
+    return f"key {_normed(_view(plan, op.key), op.key_norm)} value {value}"
 
 
 def _gate(plan: Plan, op: Gate) -> str:

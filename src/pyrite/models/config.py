@@ -16,6 +16,7 @@ from pyrite.graph.values import Activation, Rope, View
 from pyrite.records import dataclass
 
 if TYPE_CHECKING:
+    from pyrite.formats.checkpoint import Checkpoint
     from pyrite.models.arrange import Tensors
 
 MAX_LAYERS = 1024
@@ -99,6 +100,16 @@ class WkvConfig:
 
 
 @dataclass(frozen=True, slots=True)
+class Gemma4Config:
+    """What Gemma 4 has that other families do not."""
+
+    local_head_width: int  # of layers with a window
+    input_width: int  # columns of the token's embedding that a layer has of its own; 0: none
+    reads: tuple[int, ...]  # of each layer the one whose keys and values it reads
+    has_values: tuple[bool, ...]  # of each layer: a projection of values; else they are its keys
+
+
+@dataclass(frozen=True, slots=True)
 class ModelConfig:
     architecture: str  # as GGUF calls it
     vocabulary: int
@@ -128,6 +139,7 @@ class ModelConfig:
     latent: LatentConfig | None = None
     space: StateSpaceConfig | None = None
     wkv: WkvConfig | None = None
+    gemma4: Gemma4Config | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,11 +175,15 @@ class Family:
     query_bias: bool = False  # always there
     head_norms: HeadNorms = ""
     may_lack_head_norms: bool = False  # they are where the file has them
+    attention_scale: float = 0.0  # where the file does not say; 0: head_width ** -0.5
     wide_scale_layers: int = 0  # GGUF with so many layers: scale = (width / heads) ** -0.5
     attention_softcap: float = 0.0  # where the file does not say
     final_softcap: float = 0.0  # where the file does not say
     routing: Routing | None = None  # of its experts, but for what the file says
     # Makes the tensors that `layer` reads of those that files hold, before they are checked.
     arrange: Callable[[Tensors], None] | None = None
+    # Leaves out tensors that files may hold and nothing reads.
+    trim: Callable[[Checkpoint], Checkpoint] | None = None
+    has_own_inputs: bool = False  # as Gemma4Config says
     # The residual stream of tokens before the first layer; blocks.embed where there is none.
     embed: Callable[[GraphBuilder, ModelConfig], View] | None = None

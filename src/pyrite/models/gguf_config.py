@@ -26,6 +26,7 @@ from pyrite.models.config import (
     ModelConfig,
 )
 from pyrite.models.fields import MISSING, Fields
+from pyrite.models.gguf_gemma4 import read_gemma4
 from pyrite.models.gguf_recurrent import read_space, read_wkv
 from pyrite.models.gguf_rope import latent_growth, read_ropes
 
@@ -98,6 +99,7 @@ def read_gguf_config(
         latent=latent,
         space=read_space(keys, checkpoint),
         wkv=read_wkv(keys, width),
+        gemma4=read_gemma4(keys, checkpoint, layers, head_width) if family.has_own_inputs else None,
     )
     keys.refuse_unread("config.json" if checkpoint.origins else "the file", HARMLESS)
     return config
@@ -240,7 +242,7 @@ def _scale(
     wide = num_layers == family.wide_scale_layers
     default = (width_by_heads if wide else float(head_width)) ** -0.5
     scale = keys.number("attention.scale", 0.0, 1e3, 0.0)
-    return scale or default
+    return scale or family.attention_scale or default
 
 
 def _experts(keys: Fields, checkpoint: Checkpoint, family: Family) -> ExpertsConfig | None:

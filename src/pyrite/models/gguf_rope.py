@@ -53,7 +53,10 @@ def read_ropes(
         return Ropes(whole, whole)
     default = family.local_theta or theta
     local = keys.number("rope.freq_base_swa", limits.MIN_THETA, limits.MAX_THETA, default)
-    return Ropes(whole, Rope(local, width, family.rope_layout))
+    local_width = keys.integer("rope.dimension_count_swa", 2, head_width, width)
+    if local_width % 2:
+        raise FormatError(f"{keys.prefix}rope.dimension_count_swa = {local_width}: must be even")
+    return Ropes(whole, Rope(local, local_width, family.rope_layout))
 
 
 def _growing(keys: Fields, rope: Rope, head_width: int) -> Rope:

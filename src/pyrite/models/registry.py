@@ -48,6 +48,7 @@ ARCHITECTURES = {
     "gemma": "gemma",
     "gemma2": "gemma",
     "gemma3": "gemma",
+    "gemma4": "gemma4",
     "glm4": "glm4",
     "glm4moe": "glm4_moe",
     "gpt-oss": "gpt_oss",
@@ -98,6 +99,8 @@ MODEL_TYPES = {
     "gemma2": "gemma",
     "gemma3": "gemma",
     "gemma3_text": "gemma",
+    "gemma4": "gemma4",
+    "gemma4_text": "gemma4",
     "glm4": "glm4",
     "glm4_moe": "glm4_moe",
     "glm4_moe_lite": "deepseek",
@@ -170,6 +173,8 @@ def arranged(checkpoint: Checkpoint) -> Checkpoint:
     refuse_other_kinds(checkpoint)
     family = find_family(checkpoint.architecture)
     checkpoint = without_predictors(checkpoint)
+    if family.trim is not None:
+        checkpoint = family.trim(checkpoint)
     tensors = Tensors(dict(checkpoint.tensors))
     tensors.split_fused()
     if family.arrange is not None:

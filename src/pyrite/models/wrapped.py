@@ -14,15 +14,25 @@ from pyrite.errors import FormatError
 from pyrite.formats.checkpoint import POOLING, Checkpoint
 from pyrite.models.fields import Fields
 
-SEEING = re.compile(r"(model\.)?(vision_tower|vision_model|visual|multi_modal_projector)\..+")
+SEEING = re.compile(
+    r"(model\.)?(vision_tower|vision_model|visual|multi_modal_projector"
+    r"|audio_tower|embed_vision|embed_audio)\..+"
+)
 
 # Of the outer object: what concerns the text model too.
 TIED = "tie_word_embeddings"
 SHARED = ("generation_config", "quantization_config", TIED, POOLING)
-# And what concerns images alone.
+# And what concerns images and sounds alone.
 OUTER_KEYS = frozenset(
     (
+        "audio_config",
+        "audio_token_id",
+        "boa_token_id",
+        "boi_token_id",
         "boi_token_index",
+        "eoa_token_id",
+        "eoa_token_index",
+        "eoi_token_id",
         "eoi_token_index",
         "image_seq_length",
         "image_token_id",
