@@ -111,7 +111,8 @@ class Executor {
                        int heads, int carried, int planes);
   void add_experts(const std::string& label, Rows rows, Columns in, Columns scores, Columns out,
                    const RoutingOf& routing, std::optional<WeightOf> gate, WeightOf up,
-                   WeightOf down, Activation activation, int planes);
+                   WeightOf down, Activation activation, int planes, const PairsOf& gate_adapters,
+                   const PairsOf& up_adapters, const PairsOf& down_adapters);
   // Add up squares of what goes into a product, and into those of the mixture just before; return
   // indices of the sums.
   int add_squares(const std::string& label, Rows rows, Columns in, NormOf norm, int heads,
@@ -174,6 +175,8 @@ class Executor {
   MatrixStack stack_of(int index, int count) const;
   ExpertProduct product_of(WeightOf weight, int experts, int rows, int columns) const;
   Routing routing_of(const RoutingOf& routing, int experts) const;
+  void adapt(ExpertsOp& op, ExpertProduct& product, const PairsOf& adapters);
+  uint32_t forms_of(const ExpertProduct& product, int planes) const;
   const float* vector_of(int index, int width) const;
   const float* optional_vector_of(int index, int width) const;
   const RopeTable* rope_of(int index, int head_width) const;

@@ -21,6 +21,33 @@ ExpertProduct Executor::product_of(WeightOf weight, int experts, int rows, int c
   return product;
 }
 
+void Executor::adapt(ExpertsOp& op, ExpertProduct& product, const PairsOf& adapters) {
+  const MatrixStack& weight = product.weight;
+  require(weight || adapters.empty(), "an adapted product of experts has weights");
+  for (const auto& of : adapters) {
+    ExpertPair& pair = product.adapters.emplace_back();
+    if (!of) continue;
+    pair = {stack_of(of->first, weight.count), stack_of(of->second, weight.count)};
+    const PackedMatrix &down = pair.down.first, &up = pair.up.first;
+    require(down.columns == weight.first.columns && up.rows == weight.first.rows &&
+                up.columns == down.rows,
+            "an adapter's matrices differ in size");
+    op.most_rank = std::max(op.most_rank, down.rows);
+    op.rank_forms |= program_.kernels().activation_forms(up.type, op.planes);
+  }
+  num_adapters_ = std::max(num_adapters_, int(adapters.size()));
+}
+
+uint32_t Executor::forms_of(const ExpertProduct& product, int planes) const {
+  const KernelTable& kernels = program_.kernels();
+  if (!product.weight) return 0;
+  uint32_t forms = kernels.activation_forms(product.weight.first.type, planes);
+  for (const ExpertPair& pair : product.adapters) {
+    if (pair.down) forms |= kernels.activation_forms(pair.down.first.type, planes);
+  }
+  return forms;
+}
+
 Routing Executor::routing_of(const RoutingOf& of, int experts) const {
   Routing routing = of.routing;
   routing.num_experts = experts;
@@ -51,7 +78,9 @@ void Executor::add_head_linear(const std::string& label, Rows rows, Columns in, 
 
 void Executor::add_experts(const std::string& label, Rows rows, Columns in, Columns scores,
                            Columns out, const RoutingOf& routing, std::optional<WeightOf> gate,
-                           WeightOf up, WeightOf down, Activation activation, int planes) {
+                           WeightOf up, WeightOf down, Activation activation, int planes,
+                           const PairsOf& gate_adapters, const PairsOf& up_adapters,
+                           const PairsOf& down_adapters) {
   require(planes == 1 || planes == 2, "planes is 1 or 2");
   require(in.second == out.second, "experts keep a row's width");
   require(activation != Activation::kNone, "experts need an activation");
@@ -65,17 +94,24 @@ void Executor::add_experts(const std::string& label, Rows rows, Columns in, Colu
   if (gate) op.gate = product_of(*gate, count, feed_forward, in.second);
   op.activation = activation;
   op.planes = planes;
+  adapt(op, op.gate, gate_adapters);
+  adapt(op, op.up, up_adapters);
+  adapt(op, op.down, down_adapters);
   const KernelTable& kernels = program_.kernels();
-  op.forms = kernels.activation_forms(op.up.weight.first.type, planes);
-  if (gate) op.forms |= kernels.activation_forms(op.gate.weight.first.type, planes);
-  op.inner_forms = kernels.activation_forms(op.down.weight.first.type, planes);
+  op.forms = forms_of(op.up, planes) | forms_of(op.gate, planes);
+  op.inner_forms = forms_of(op.down, planes);
   op.row_bytes = kernels.activation_bytes(in.second, planes, op.forms);
   op.inner_row_bytes = kernels.activation_bytes(feed_forward, planes, op.inner_forms);
+  if (op.most_rank > 0) {
+    op.rank_row_bytes = kernels.activation_bytes(op.most_rank, planes, op.rank_forms);
+  }
   last_experts_ = {count, feed_forward};
   program_.add(RouteOp{op}, label + " route");
   program_.add(GroupOp{op}, label + " group");
+  if (op.most_rank > 0) program_.add(RankOp{op, true}, label + " adapt");
   program_.add(InnerOp{op}, label);
   program_.add(PrepareInnerOp{op}, label + " prepare");
+  if (op.most_rank > 0) program_.add(RankOp{op, false}, label + " adapt down");
   program_.add(OuterOp{op}, label + " down");
   program_.add(SumOp{op}, label + " sum");
 }

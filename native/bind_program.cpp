@@ -133,7 +133,8 @@ void bind_program(nb::module_ module) {
            "input"_a, "out"_a, "weight"_a, "heads"_a, "carried"_a, "planes"_a)
       .def("add_experts", &Executor::add_experts, "label"_a, nb::kw_only(), "rows"_a, "input"_a,
            "scores"_a, "out"_a, "routing"_a, "gate"_a.none(), "up"_a, "down"_a, "activation"_a,
-           "planes"_a)
+           "planes"_a, "gate_adapters"_a = PairsOf(), "up_adapters"_a = PairsOf(),
+           "down_adapters"_a = PairsOf())
       .def("add_squares", &Executor::add_squares, "label"_a, nb::kw_only(), "rows"_a, "input"_a,
            "norm"_a.none(), "heads"_a, "carried"_a)
       .def("add_expert_squares", &Executor::add_expert_squares, "label"_a, nb::kw_only(), "rows"_a,

@@ -84,7 +84,7 @@ list(APPEND PYRITE_BINDING_SOURCES native/bind_quantize.cpp)
 # program: thread team and executor of a lowered plan
 list(APPEND PYRITE_SOURCES native/program/attendance.cpp native/program/attention.cpp
      native/program/binding.cpp native/program/elements.cpp native/program/experts.cpp
-     native/program/experts_outer.cpp
+     native/program/experts_adapt.cpp native/program/experts_outer.cpp
      native/program/adapt.cpp native/program/head_linear.cpp native/program/mixture.cpp native/program/routing.cpp
      native/program/linear.cpp native/program/phase_cost.cpp native/program/populate.cpp
      native/program/program.cpp native/program/recurrence.cpp native/program/rope_table.cpp native/program/row_ops.cpp

@@ -50,7 +50,11 @@ def write_peft(
 
 
 def merged(base: Checkpoint, added: Added) -> Checkpoint:
-    tensors = dict(base.tensors)
+    """Experts in one type, adapted or not: they make one tensor."""
+    tensors = {
+        name: derived.as_float32(tensor) if ".experts." in name else tensor
+        for name, tensor in base.tensors.items()
+    }
     for name, more in added.items():
         tensor = tensors[name]
         values = dequantize(tensor.read(), tensor.type, tensor.shape) + more

@@ -17,19 +17,9 @@ size_t line_up(size_t bytes) { return (bytes + 63) / 64 * 64; }
 
 int inner_stride(const AdaptOp& op) { return divide_up(op.most_rank, kPanelRows) * kPanelRows; }
 
-bool any_adapter(const Batch& batch) {
-  if (batch.adapters == nullptr) return false;
-  return std::any_of(batch.adapters, batch.adapters + batch.num_sequences,
-                     [](int32_t adapter) { return adapter >= 0; });
-}
-
 // The pair that changes a row; without matrices where none does.
 AdapterPair pair_of(const AdaptOp& op, const Batch& batch, int row) {
-  if (batch.adapters == nullptr) return {};
-  const int token = op.rows == Rows::kTokens ? row : batch.output_rows[row];
-  const int32_t* starts = batch.sequence_starts;
-  const int32_t* after = std::upper_bound(starts, starts + batch.num_sequences + 1, token);
-  const int32_t adapter = batch.adapters[after - starts - 1];
+  const int adapter = adapter_of(batch, op.rows, row);
   return adapter < 0 ? AdapterPair() : op.adapters[size_t(adapter)];
 }
 
@@ -121,6 +111,20 @@ void check(const AdaptOp& op, const Step& step, PanelRange panels, int row) {
 int column_chunks(const AdaptOp& op) { return divide_up(panels_of(op), kPanelsPerChunk); }
 
 }  // namespace
+
+int adapter_of(const Batch& batch, Rows rows, int row) {
+  if (batch.adapters == nullptr) return -1;
+  const int token = rows == Rows::kTokens ? row : batch.output_rows[row];
+  const int32_t* starts = batch.sequence_starts;
+  const int32_t* after = std::upper_bound(starts, starts + batch.num_sequences + 1, token);
+  return batch.adapters[after - starts - 1];
+}
+
+bool any_adapter(const Batch& batch) {
+  if (batch.adapters == nullptr) return false;
+  return std::any_of(batch.adapters, batch.adapters + batch.num_sequences,
+                     [](int32_t adapter) { return adapter >= 0; });
+}
 
 size_t adapt_bytes(const AdaptOp& op) {
   const size_t floats = size_t(kRowsPerChunk) * inner_stride(op);

@@ -30,6 +30,10 @@ struct AdaptOp {
   bool in_place() const { return out.data == base.data; }
 };
 
+// Which adapter a row's sequence is computed with, -1: none; whether some sequence has one.
+int adapter_of(const Batch& batch, Rows rows, int row);
+bool any_adapter(const Batch& batch);
+
 // Bytes of a member's own that the rows of a chunk take.
 size_t adapt_bytes(const AdaptOp& op);
 

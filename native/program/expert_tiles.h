@@ -3,6 +3,7 @@
 // the phases cut their work into them.
 
 #include <algorithm>
+#include <cstdint>
 
 #include "program/experts.h"
 #include "program/tiles.h"
@@ -68,5 +69,29 @@ inline void multiply(const ExpertProduct& product, const Activations& in, int fi
     step.kernels.rows.add(lanes, bias, tile.num_lanes(product.weight), lanes);
   }
 }
+
+// The prepared rows of a tile's pairs, adjacent: where they are, or copied by the member, who keeps
+// them for the next chunk.
+Activations rows_of(const ExpertsOp& op, const Step& step, Member& member, const ExpertTile& tile);
+
+// Calls visit(adapter, first, end) for the tile's pairs that adapters are for, those of one together.
+template <class Visit>
+void each_adapter(const Mixture& mixture, const ExpertTile& tile, Visit visit) {
+  if (!mixture.is_adapted) return;
+  const int32_t* adapters = mixture.pair_adapters.data();
+  const int end = tile.first_pair + tile.num_pairs;
+  for (int first = tile.first_pair, after; first < end; first = after) {
+    after = first + 1;
+    while (after < end && adapters[after] == adapters[first]) ++after;
+    if (adapters[first] >= 0) visit(adapters[first], first, after);
+  }
+}
+
+// Of the products of a mixture, which keep what adapters made of their rows side by side.
+enum class Slot : uint8_t { kFirst, kSecond };
+
+// Adds to the sums of a tile what adapters give for its pairs.
+void add_adapters(const ExpertsOp& op, const ExpertProduct& product, Slot slot,
+                  const ExpertTile& tile, const Step& step, Member& member, float* sums);
 
 }  // namespace pyrite

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "program/adapt.h"
 #include "program/expert_tiles.h"
 
 namespace pyrite {
@@ -28,27 +29,12 @@ void route_row(const ExpertsOp& op, const Step& step, Member& member, int row) {
 void group(const ExpertsOp& op, const Step& step) {
   step.mixture->group(num_rows(op, step), op.routing.num_used, op.routing.num_experts,
                       op.up.weight.num_panels());
-}
-
-// The prepared rows of a tile's pairs, adjacent: where they are, or copied by the member, who keeps
-// them for the next chunk.
-Activations rows_of(const ExpertsOp& op, const Step& step, Member& member, const ExpertTile& tile) {
-  Activations in = {op.width(), op.planes, op.forms, op.row_bytes, member.activations};
-  const int32_t* rows = step.mixture->pair_rows.data() + tile.first_pair;
-  if (rows[tile.num_pairs - 1] - rows[0] == tile.num_pairs - 1) {
-    in.data = step.activations + size_t(rows[0]) * op.row_bytes;
-    return in;
+  step.mixture->is_adapted = op.most_rank > 0 && any_adapter(step.batch);
+  if (!step.mixture->is_adapted) return;
+  for (int pair = 0; pair < num_pairs(op, step); ++pair) {
+    const int row = step.mixture->pair_rows[size_t(pair)];
+    step.mixture->pair_adapters[size_t(pair)] = adapter_of(step.batch, op.rows, row);
   }
-  const bool is_there = member.prepared_by == &op && member.prepared_in == step.number &&
-                        member.prepared_pair == tile.first_pair;
-  for (int i = 0; !is_there && i < tile.num_pairs; ++i) {
-    std::memcpy(in.data + size_t(i) * op.row_bytes,
-                step.activations + size_t(rows[i]) * op.row_bytes, op.row_bytes);
-  }
-  member.prepared_by = &op;
-  member.prepared_in = step.number;
-  member.prepared_pair = tile.first_pair;
-  return in;
 }
 
 float* inner_row(const ExpertsOp& op, const Step& step, int pair) {
@@ -58,8 +44,12 @@ float* inner_row(const ExpertsOp& op, const Step& step, int pair) {
 void run_inner(const ExpertsOp& op, const Step& step, Member& member, const ExpertTile& tile) {
   const Activations in = rows_of(op, step, member, tile);
   float* up = member.tile + kTileRows * kTileStride;
-  if (op.gate.weight) multiply(op.gate, in, 0, tile, step, member.tile);
+  if (op.gate.weight) {
+    multiply(op.gate, in, 0, tile, step, member.tile);
+    add_adapters(op, op.gate, Slot::kFirst, tile, step, member, member.tile);
+  }
   multiply(op.up, in, 0, tile, step, up);
+  add_adapters(op, op.up, Slot::kSecond, tile, step, member, up);
   const int lanes = tile.num_lanes(op.up.weight);
   for (int i = 0; i < tile.num_pairs; ++i) {
     const size_t at = size_t(i) * kTileStride;
@@ -92,10 +82,30 @@ void each_tile(const Mixture& mixture, int panels, UnitRange units, Visit visit)
 
 }  // namespace
 
+Activations rows_of(const ExpertsOp& op, const Step& step, Member& member, const ExpertTile& tile) {
+  Activations in = {op.width(), op.planes, op.forms, op.row_bytes, member.activations};
+  const int32_t* rows = step.mixture->pair_rows.data() + tile.first_pair;
+  if (rows[tile.num_pairs - 1] - rows[0] == tile.num_pairs - 1) {
+    in.data = step.activations + size_t(rows[0]) * op.row_bytes;
+    return in;
+  }
+  const bool is_there = member.prepared_by == &op && member.prepared_in == step.number &&
+                        member.prepared_pair == tile.first_pair;
+  for (int i = 0; !is_there && i < tile.num_pairs; ++i) {
+    std::memcpy(in.data + size_t(i) * op.row_bytes,
+                step.activations + size_t(rows[i]) * op.row_bytes, op.row_bytes);
+  }
+  member.prepared_by = &op;
+  member.prepared_in = step.number;
+  member.prepared_pair = tile.first_pair;
+  return in;
+}
+
 MixtureSizes mixture_sizes(const ExpertsOp& op, int max_tokens) {
   const size_t pairs = size_t(max_tokens) * op.routing.num_used;
   const size_t few = size_t(std::min(max_tokens, kFewRows)) * op.routing.num_used;
-  return {pairs, size_t(op.routing.num_experts), pairs * op.feed_forward(), few * op.width()};
+  return {pairs, size_t(op.routing.num_experts), pairs * op.feed_forward(), few * op.width(),
+          2 * pairs * op.rank_row_bytes};
 }
 
 int count_chunks(const RouteOp& op, const Step& step) {

@@ -31,6 +31,7 @@ void multiply_outer(const ExpertsOp& op, const Step& step, Member& member, const
   const Activations in = {op.feed_forward(), op.planes, op.inner_forms, op.inner_row_bytes,
                           step.activations};
   multiply(op.down, in, tile.first_pair, tile, step, member.tile);
+  add_adapters(op, op.down, Slot::kFirst, tile, step, member, member.tile);
 }
 
 // Calls take(sums, pair, weight) for what each pair gives.

@@ -12,11 +12,13 @@ void Mixture::reserve(const MixtureSizes& sizes) {
   pairs.resize(sizes.pairs);
   pair_rows.resize(sizes.pairs);
   pair_weights.resize(sizes.pairs);
+  pair_adapters.resize(sizes.pairs);
   first_pairs.resize(sizes.experts + 2);
   hit.resize(sizes.experts);
   first_units.resize(sizes.experts + 1);
   inner = Region(sizeof(float) * sizes.inner);
   given = Region(sizeof(float) * sizes.given);
+  ranks = Region(sizes.ranks);
 }
 
 // Sorts by counting. While pairs are placed, first_pairs[e + 1] is where the next one of e goes; then

@@ -17,6 +17,7 @@ struct MixtureSizes {
   size_t experts = 0;
   size_t inner = 0;  // floats, of all pairs
   size_t given = 0;  // floats, of the pairs of few rows
+  size_t ranks = 0;  // bytes, of all pairs
 };
 
 struct Mixture {
@@ -31,7 +32,10 @@ struct Mixture {
   std::vector<int32_t> hit;          // experts that have pairs, ascending
   std::vector<int32_t> first_units;  // (hit + 1,): units are the panels of an expert, by its tiles
   int num_hit = 0;
+  bool is_adapted = false;             // some row's sequence has an adapter that the mixture knows
+  std::vector<int32_t> pair_adapters;  // (pairs,) then: the adapter of its row, -1: none
   Region inner;  // (pairs, feed_forward) what comes between an expert's products
+  Region ranks;  // (2, pairs) prepared rows of what adapters' first matrices give
   Region given;  // (pairs, width) what experts give, weighed, where it is not summed by the way
 
   void reserve(const MixtureSizes& sizes);

@@ -55,11 +55,12 @@ void need_of(const RouteOp& op, const Asked& asked, Need& need) {
   need.row = std::max(need.row, int(routing_floats(experts.routing)));
   need.prepared = std::max({need.prepared, experts.row_bytes * size_t(asked.max_tokens),
                             experts.inner_row_bytes * sizes.pairs});
-  need.prepared_alone = std::max(need.prepared_alone, experts.row_bytes * kTileRows);
+  need.prepared_alone = std::max(need.prepared_alone, experts_bytes(experts));
   need.mixture.pairs = std::max(need.mixture.pairs, sizes.pairs);
   need.mixture.experts = std::max(need.mixture.experts, sizes.experts);
   need.mixture.inner = std::max(need.mixture.inner, sizes.inner);
   need.mixture.given = std::max(need.mixture.given, sizes.given);
+  need.mixture.ranks = std::max(need.mixture.ranks, sizes.ranks);
 }
 
 void need_of(const NormOp& op, const Asked&, Need& need) {
@@ -128,7 +129,7 @@ Slice Program::slice(int start, int width) const {
 void Program::allocate_members() {
   const Need need = need_of(ops_, {kernels_, sizes_.max_tokens});
   const size_t row = line_up(sizeof(float) * size_t(need.row));
-  const size_t tile = sizeof(float) * 2 * kTileRows * kTileStride;
+  const size_t tile = sizeof(float) * 3 * kTileRows * kTileStride;
   const size_t attention = line_up(sizeof(float) * need.attention);
   members_.resize(size_t(sizes_.num_threads));
   for (Member& member : members_) {

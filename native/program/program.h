@@ -23,7 +23,7 @@
 namespace pyrite {
 
 using Op = std::variant<EmbedOp, NormOp, RotateOp, ConcatOp, HeadDotOp, SelectOp, ElementOp,
-                        PrepareOp, LinearOp, AdaptOp, HeadLinearOp, RouteOp, GroupOp, InnerOp,
+                        PrepareOp, LinearOp, AdaptOp, HeadLinearOp, RouteOp, GroupOp, RankOp, InnerOp,
                         PrepareInnerOp, OuterOp, SumOp, StoreOp, AttendOp, JoinOp, ShiftOp, ConvOp,
                         ScanOp, Wkv4Op, Wkv7Op, DeltaOp, SquaresOp, ExpertSquaresOp>;
 

@@ -72,7 +72,7 @@ struct Slice {
 struct Member {
   Region region;
   float* row = nullptr;         // one row of the widest input
-  float* tile = nullptr;        // sums of a tile that are combined before they are written
+  float* tile = nullptr;        // sums of three tiles that are combined before they are written
   float* attention = nullptr;   // queries, results and the kernel's scratch
   uint8_t* activations = nullptr;
   const void* prepared_by = nullptr;

@@ -19,7 +19,17 @@ from pyrite.models.adapters import read_adapter, with_adapters
 from pyrite.models.peft_names import PAIRED, RENAMED
 from pyrite.models.registry import as_gguf, as_model, open_model
 
-CASES = ["plain", "patterns", "embeddings", "tied", "scaled_table"]
+CASES = [
+    "plain",
+    "patterns",
+    "embeddings",
+    "tied",
+    "scaled_table",
+    "mixtral",
+    "qwen2_moe",
+    "some_experts",
+    "deepseek_v3",
+]
 
 
 def model_of(golden: Path, case: str) -> Path:

@@ -45,6 +45,14 @@ MODULES_OF = {
         "linear_attn.in_proj_ba",
         "linear_attn.out_proj",
     ),
+    "mixtral": ("w1", "w2", "w3", "gate", "self_attn.q_proj"),
+    "qwen2_moe": ("gate_proj", "up_proj", "down_proj", "mlp.gate", "shared_expert_gate"),
+    "qwen3_moe": ("experts.1.gate_proj", "experts.1.down_proj", "experts.3.up_proj"),
+    "olmoe": ("gate_proj", "up_proj", "down_proj", "gate"),
+    "deepseek_v2": ("gate_proj", "up_proj", "down_proj", "mlp.gate"),
+    "glm4_moe_lite": ("gate_proj", "up_proj", "down_proj"),
+    "jamba": ("gate_proj", "up_proj", "down_proj", "router"),
+    "lfm2_moe": ("w1", "w2", "w3", "gate"),
     "qwen3_5_text": ("self_attn.q_proj", "linear_attn.in_proj_qkv", "linear_attn.in_proj_z"),
 }
 
@@ -74,7 +82,7 @@ def test_each_sequence_has_its_own(golden: Path, tmp_path: Path, case: str):
     assert np.abs(found[2] - plain).max() > 0.1 * plain.std()
 
 
-@pytest.mark.parametrize("case", ["llama", "gemma", "phi3", "qwen3_next"])
+@pytest.mark.parametrize("case", ["llama", "gemma", "phi3", "qwen3_next", "mixtral", "qwen2_moe"])
 def test_company_changes_no_bit(golden: Path, tmp_path: Path, case: str):
     """Alone, beside others, by two threads; a sequence without is as without any loaded."""
     path = golden / "tiny" / case
@@ -298,11 +306,17 @@ def test_an_adapter_of_a_model_without_a_head(golden: Path, tmp_path: Path):
             assert read_adapter("a", tmp_path / name, model).fingerprint == expected
 
 
-def test_experts_are_not_adapted(golden: Path, tmp_path: Path):
+def test_an_expert_that_the_model_has_not(golden: Path, tmp_path: Path):
     base = open_checkpoint(golden / "tiny" / "mixtral")
     write_peft(tmp_path / "a", base, ["experts.1.w1"], 1)
-    with pytest.raises(UnsupportedError, match=r"experts.1.w1.lora_A.weight is for an expert"):
+    read_adapter("a", tmp_path / "a", base)
+    path = tmp_path / "a" / "adapter_model.safetensors"
+    moved = {name.replace("experts.1.", "experts.9."): one for name, one in load_file(path).items()}
+    save_file(moved, path)
+    with pytest.raises(TensorError, match=r"expert 9 of blk.0.ffn_gate_exps.weight, and there are"):
         read_adapter("a", tmp_path / "a", base)
+    with pytest.raises(TensorError, match=r"experts.9.w1.weight, which llama has not"):
+        read_adapter("a", tmp_path / "a", open_checkpoint(golden / "tiny" / "llama"))
 
 
 def test_an_adapter_of_a_quantized_folder(golden: Path, tmp_path: Path):

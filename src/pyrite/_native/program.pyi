@@ -216,6 +216,9 @@ class Program:
         down: WeightOf,
         activation: Activation,
         planes: int,
+        gate_adapters: Sequence[tuple[int, int] | None] = ...,
+        up_adapters: Sequence[tuple[int, int] | None] = ...,
+        down_adapters: Sequence[tuple[int, int] | None] = ...,
     ) -> None: ...
     def add_squares(
         self,

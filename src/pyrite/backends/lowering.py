@@ -42,7 +42,7 @@ from pyrite.graph.ops import (
 )
 from pyrite.graph.plan import Plan
 from pyrite.graph.recurrence import DeltaRule, Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
-from pyrite.graph.values import Norm
+from pyrite.graph.values import Norm, Pairs
 
 KV_TYPES: Mapping[str, native.KvType] = {"f16": native.KvType.F16, "q8": native.KvType.Q8}
 
@@ -64,8 +64,16 @@ def matrix_names(plan: Plan) -> tuple[str, ...]:
 
 def adapter_names(plan: Plan) -> tuple[str, ...]:
     """The matrices of adapters, which are packed apart from the model's."""
-    pairs = (op.down + op.up for op in plan.ops if isinstance(op, Adapt | AdaptEmbed))
-    return tuple(dict.fromkeys(name for names in pairs for name in names if name is not None))
+    found = (pairs for op in plan.ops for pairs in _adapters_of(op) if pairs is not None)
+    return tuple(dict.fromkeys(name for pairs in found for name in pairs.named()))
+
+
+def _adapters_of(op: Op) -> tuple[Pairs | None, ...]:
+    if isinstance(op, Adapt | AdaptEmbed):
+        return (op.adapters,)
+    if isinstance(op, Experts):
+        return op.gate_adapters, op.up_adapters, op.down_adapters
+    return ()
 
 
 def layer_offsets(plan: Plan, kv_type: str) -> tuple[int, ...]:
@@ -138,7 +146,7 @@ class Lowering(StateLowering):
             input=self._columns(op.input),
             base=self._columns(op.base),
             out=self._output(op),
-            adapters=self._pairs(op.down, op.up),
+            adapters=self._pairs(op.adapters),
         )
 
     def adapt_embed(self, label: str, op: AdaptEmbed) -> None:
@@ -147,17 +155,13 @@ class Lowering(StateLowering):
             base=self._columns(op.base),
             out=self._output(op),
             scale=op.scale,
-            adapters=self._pairs(op.down, op.up),
+            adapters=self._pairs(op.adapters),
         )
 
-    def _pairs(
-        self, down: Sequence[str | None], up: Sequence[str | None]
-    ) -> list[tuple[int, int] | None]:
+    def _pairs(self, pairs: Pairs | None) -> list[tuple[int, int] | None]:
         """Of each adapter its two matrices."""
-        return [
-            None if one is None or other is None else (self._matrix(one), self._matrix(other))
-            for one, other in zip(down, up, strict=True)
-        ]
+        found = map(pairs.of, range(len(pairs.up))) if pairs is not None else ()
+        return [pair and (self._matrix(pair[0]), self._matrix(pair[1])) for pair in found]
 
     def head_linear(self, label: str, op: HeadLinear) -> None:
         if self.observed is not None:
@@ -187,6 +191,9 @@ class Lowering(StateLowering):
             down=self._weight(op.down, op.down_bias),
             activation=ACTIVATIONS[op.activation],
             planes=self._planes(op),
+            gate_adapters=self._pairs(op.gate_adapters),
+            up_adapters=self._pairs(op.up_adapters),
+            down_adapters=self._pairs(op.down_adapters),
         )
         if self.observed is not None:
             outer, inner = self._observe_experts(label, op)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from pyrite.backends import meaning
 from pyrite.backends.weights import Floats, LazyWeights
 from pyrite.graph.ops import Experts, Routing
+from pyrite.graph.values import Pairs
 
 
 def route(
@@ -40,13 +41,16 @@ def weigh(
     return weighed
 
 
-def mix(op: Experts, x: Floats, scores: Floats, weights: LazyWeights) -> Floats:
-    """Each expert works on the rows that chose it, one expert after the other."""
+def mix(
+    op: Experts, x: Floats, scores: Floats, weights: LazyWeights, adapters: NDArray[np.int32]
+) -> Floats:
+    """Each expert works on the rows that chose it, one expert after the other. `adapters`: of each
+    row, -1 for none."""
     chosen, weighed = route(op.routing, scores, weights)
     output = np.zeros_like(x)
     for expert in np.unique(chosen):
         rows, places = np.nonzero(chosen == expert)
-        given = _expert(op, int(expert), x[rows], weights)
+        given = _expert(op, int(expert), x[rows], weights, adapters[rows])
         output[rows] += given * weighed[rows, places, None]
     return output
 
@@ -73,14 +77,25 @@ def _within_groups(routing: Routing, ranked: Floats) -> Floats:
     return kept.reshape(ranked.shape)
 
 
-def _expert(op: Experts, expert: int, x: Floats, weights: LazyWeights) -> Floats:
-    def product(name: str, bias: str | None, rows: Floats) -> Floats:
-        result = rows @ weights.part(name, expert).T
-        return result if bias is None else result + weights.part(bias, expert)
+def _expert(
+    op: Experts, expert: int, x: Floats, weights: LazyWeights, adapters: NDArray[np.int32]
+) -> Floats:
+    def product(name: str, bias: str | None, pairs: Pairs | None, rows: Floats) -> Floats:
+        result: Floats = rows @ weights.part(name, expert).T
+        if bias is not None:
+            result = result + weights.part(bias, expert)
+        for adapter in np.unique(adapters) if pairs is not None else ():
+            if pairs is not None and (pair := pairs.of(adapter)) is not None:
+                down, up = (weights.part(matrix, expert) for matrix in pair)
+                its = adapters == adapter
+                result[its] += rows[its] @ down.T @ up.T
+        return result
 
-    up = product(op.up, op.up_bias, x)
+    up = product(op.up, op.up_bias, op.up_adapters, x)
     if op.gate is None:
         inner = meaning.activate(up, op.activation)
     else:
-        inner = meaning.gated(product(op.gate, op.gate_bias, x), up, op.activation)
-    return product(op.down, op.down_bias, inner)
+        inner = meaning.gated(
+            product(op.gate, op.gate_bias, op.gate_adapters, x), up, op.activation
+        )
+    return product(op.down, op.down_bias, op.down_adapters, inner)

@@ -39,6 +39,7 @@ from pyrite.graph.ops import (
     Lerp,
     Linear,
     Normalize,
+    Op,
     Rotate,
     Scale,
     ScaleRows,
@@ -47,7 +48,7 @@ from pyrite.graph.ops import (
 )
 from pyrite.graph.plan import Plan
 from pyrite.graph.recurrence import DeltaRule, Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
-from pyrite.graph.values import Norm, Rows, View
+from pyrite.graph.values import Norm, View
 
 
 class ReferenceBackend:
@@ -254,25 +255,25 @@ class _Step:
         """The base, and what comes of `inner`, which the first matrix makes of some rows."""
         output = self.load(op.base).copy()
         for adapter in np.unique(self.batch.adapters):
-            down, up = (names[adapter] if adapter >= 0 else None for names in (op.down, op.up))
-            if down is None or up is None:
-                continue
-            rows = self._rows_with(int(adapter), self.plan.values[op.output].rows)
-            output[rows] += self.weights.project(up, inner(down, rows))
+            if (pair := op.adapters.of(adapter)) is not None:
+                rows = np.flatnonzero(self._row_adapters(op) == adapter)
+                output[rows] += self.weights.project(pair[1], inner(pair[0], rows))
         return output
 
-    def _rows_with(self, adapter: int, kind: Rows) -> NDArray[np.int64]:
-        """The rows of the sequences that are computed with an adapter."""
-        lengths = np.diff(self.batch.sequence_starts)
-        of_tokens = np.repeat(self.batch.adapters, lengths) == adapter
-        of_rows = of_tokens if kind == "tokens" else of_tokens[self.batch.output_rows]
-        return np.flatnonzero(of_rows)
+    def _row_adapters(self, op: Op) -> NDArray[np.int32]:
+        """The adapter that each row's sequence is computed with."""
+        if not len(self.batch.adapters):
+            return np.full(self.num_rows[self.plan.values[op.output].rows], -1, np.int32)
+        of_tokens = np.repeat(self.batch.adapters, np.diff(self.batch.sequence_starts))
+        is_by_token = self.plan.values[op.output].rows == "tokens"
+        return of_tokens if is_by_token else of_tokens[self.batch.output_rows]
 
     def head_linear(self, op: HeadLinear) -> Floats:
         return meaning.head_linear(op, self.load(op.input), self.weights)
 
     def experts(self, op: Experts) -> Floats:
-        return mixture.mix(op, self.load(op.input), self.load(op.scores), self.weights)
+        x, scores = self.load(op.input), self.load(op.scores)
+        return mixture.mix(op, x, scores, self.weights, self._row_adapters(op))
 
     def gate(self, op: Gate) -> Floats:
         return meaning.gated(self.load(op.gate), self.load(op.up), op.activation)

@@ -37,7 +37,7 @@ from pyrite.graph.ops import (
     Softcap,
 )
 from pyrite.graph.recurrence import DeltaRule, Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
-from pyrite.graph.values import Activation, Norm, Rope, Rows, Value, View
+from pyrite.graph.values import Activation, Norm, Pairs, Rope, Rows, Value, View
 
 UP_NAME = re.compile(r"(.+)\.lora_b\.(\d{1,3})")  # the other way: a weight, an adapter's number
 
@@ -72,9 +72,9 @@ class GraphBuilder:
         self._append(Embed(output.value, weight, scale), output)
         if weight not in self.ranks:
             return output
-        down, up = self._pairs(weight, lambda rank: ((vocabulary, rank), (width, rank)))
+        pairs = self._pairs(weight, lambda rank: ((vocabulary, rank), (width, rank)))
         adapted = self._like(output)
-        return self._append(AdaptEmbed(adapted.value, output, down, up, scale), adapted)
+        return self._append(AdaptEmbed(adapted.value, output, pairs, scale), adapted)
 
     def embed_positions(self, weight: str, context_length: int, width: int) -> View:
         self._weight(weight, (context_length, width))
@@ -137,7 +137,20 @@ class GraphBuilder:
         self._vector(routing.bias, count)
         self._vector(routing.expert_scale, count)
         output = self._like(x)
-        op = Experts(output.value, x, scores, routing, gate, up, down, activation, *biases)
+        op = Experts(
+            output.value,
+            x,
+            scores,
+            routing,
+            gate,
+            up,
+            down,
+            activation,
+            *biases,
+            gate_adapters=self._expert_pairs(gate, *inner, x.width),
+            up_adapters=self._expert_pairs(up, *inner, x.width),
+            down_adapters=self._expert_pairs(down, count, x.width, feed_forward),
+        )
         return self._append(op, output)
 
     def rotate(self, x: View, head_width: int, rope: Rope, start: int = 0) -> View:
@@ -373,14 +386,19 @@ class GraphBuilder:
         return Graph(tuple(self.values), tuple(self.ops), result.value)
 
     def _adapted(self, x: View, base: View, weight: str) -> View:
-        down, up = self._pairs(weight, lambda rank: ((rank, x.width), (base.width, rank)))
+        pairs = self._pairs(weight, lambda rank: ((rank, x.width), (base.width, rank)))
         output = self._like(base)
-        return self._append(Adapt(output.value, x, base, down, up), output)
+        return self._append(Adapt(output.value, x, base, pairs), output)
 
-    def _pairs(
-        self, weight: str, shapes: Callable[[int], tuple[Shape, Shape]]
-    ) -> tuple[tuple[str | None, ...], tuple[str | None, ...]]:
-        """Of each adapter its first matrix and its second; `shapes`: theirs, by the rank."""
+    def _expert_pairs(
+        self, weight: str | None, experts: int, rows: int, columns: int
+    ) -> Pairs | None:
+        if weight is None or weight not in self.ranks:
+            return None
+        return self._pairs(weight, lambda rank: ((experts, rank, columns), (experts, rows, rank)))
+
+    def _pairs(self, weight: str, shapes: Callable[[int], tuple[Shape, Shape]]) -> Pairs:
+        """`shapes`: of an adapter's matrices, by its rank."""
         down: list[str | None] = []
         up: list[str | None] = []
         for index, rank in enumerate(self.ranks[weight]):
@@ -390,7 +408,7 @@ class GraphBuilder:
                 first, second = shapes(rank)
                 self._weight(down_name(weight, index), first)
                 self._weight(up_name(weight, index), second)
-        return tuple(down), tuple(up)
+        return Pairs(tuple(down), tuple(up))
 
     def _value(self, width: int, rows: Rows) -> View:
         self.values.append(Value(len(self.values), width, rows))

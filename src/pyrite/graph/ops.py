@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Literal
 
 from pyrite.graph.recurrence import DeltaRule, Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
-from pyrite.graph.values import Activation, Norm, Rope, Value, View
+from pyrite.graph.values import Activation, Norm, Pairs, Rope, Value, View
 from pyrite.records import dataclass
 
 
@@ -65,32 +65,32 @@ class Linear:
 class Adapt:
     """What an adapter (LoRA) adds to a projection of rows of the sequences that it is for:
 
-        output = base + (input @ down[a].T) @ up[a].T
+        output = base + (input @ down.T) @ up.T
 
-    where a is the adapter of the row's sequence (`Batch.adapters`). Rows of a sequence without one
-    are those of the base, and so are all where an adapter has no tensors for this projection.
-    Source: arXiv 2106.09685.
+    by its matrices (rank, columns of the input) and (width, rank), where the adapter is that of the
+    row's sequence (`Batch.adapters`). Rows of a sequence without one are those of the base, and so
+    are all where an adapter has no tensors for this projection. Source: arXiv 2106.09685.
     """
 
     output: int
     input: View
     base: View  # (rows, width)
-    down: tuple[str | None, ...]  # of each adapter: (rank, columns of the input)
-    up: tuple[str | None, ...]  # of each adapter: (width, rank), its scale included
+    adapters: Pairs
 
 
 @dataclass(frozen=True, slots=True)
 class AdaptEmbed:
     """What an adapter adds to rows of the embedding table, likewise:
 
-    output = base + scale * down[a][token] @ up[a].T
+        output = base + scale * down[token] @ up.T
+
+    by matrices (vocabulary, rank) and (width, rank).
     """
 
     output: int
     base: View  # (tokens, width)
-    down: tuple[str | None, ...]  # of each adapter: (vocabulary, rank)
-    up: tuple[str | None, ...]  # of each adapter: (width, rank), its scale included
-    scale: float = 1.0  # the table's own, see `Embed`
+    adapters: Pairs
+    scale: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +138,9 @@ class Experts:
     """Mixture of experts: the weighted sum of what the chosen experts give for a row.
 
     Expert e gives down[e] (activation(gate[e] x + b) * (up[e] x + b)) + b, in the order of its
-    number; without `gate` it is down[e] activation(up[e] x + b) + b.
+    number; without `gate` it is down[e] activation(up[e] x + b) + b. Each product has added what
+    the adapter of the row's sequence adds, as `Adapt` does: by matrices of the expert's own,
+    (experts, rank, columns) and (experts, rows, rank).
     """
 
     output: int
@@ -152,6 +154,9 @@ class Experts:
     gate_bias: str | None = None  # (experts, feed_forward)
     up_bias: str | None = None
     down_bias: str | None = None  # (experts, width)
+    gate_adapters: Pairs | None = None
+    up_adapters: Pairs | None = None
+    down_adapters: Pairs | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,7 +11,7 @@ from dataclasses import fields, replace
 from typing import get_args
 
 from pyrite.graph.ops import Graph, Op, Routing
-from pyrite.graph.values import Norm, Value, View
+from pyrite.graph.values import Norm, Pairs, Value, View
 
 # Names of the fields that hold a View, or a View or nothing.
 OPERAND_FIELDS: Mapping[type, tuple[str, ...]] = {
@@ -25,8 +25,7 @@ WEIGHT_FIELDS: Mapping[type, tuple[str, ...]] = {
         field.name
         for field in fields(kind)
         if field.name in ("weights", "biases", "norm", "query_norm", "key_norm", "routing")
-        or str(field.type) == "tuple[str | None, ...]"
-        or str(field.type) in ("str", "str | None")
+        or str(field.type) in ("str", "str | None", "Pairs", "Pairs | None")
     )
     for kind in get_args(Op)
 }
@@ -56,6 +55,8 @@ def _names(item: object) -> tuple[str | None, ...]:
         return item.weight, item.bias
     if isinstance(item, Routing):
         return item.bias, item.expert_scale
+    if isinstance(item, Pairs):
+        return item.named()
     if isinstance(item, tuple):
         return item
     assert item is None or isinstance(item, str), item

@@ -39,7 +39,7 @@ from pyrite.graph.ops import (
 from pyrite.graph.plan import Plan
 from pyrite.graph.recurrence import DeltaRule, Scan, ShiftTokens, ShortConv, Wkv4, Wkv7
 from pyrite.graph.rewrite import weights
-from pyrite.graph.values import Norm, Rope, View
+from pyrite.graph.values import Norm, Pairs, Rope, View
 
 LAYER = re.compile(r"\bblk\.(\d+)\.")
 
@@ -208,13 +208,16 @@ def _embed_positions(plan: Plan, op: EmbedPositions) -> str:
 
 
 def _adapt(plan: Plan, op: Adapt) -> str:
-    named = [name for name in op.down if name]
-    return f"{_view(plan, op.base)} + {_view(plan, op.input)} by {len(named)} adapters ({named[0]})"
+    return f"{_view(plan, op.base)} + {_view(plan, op.input)} by {_adapters(op.adapters)}"
 
 
 def _adapt_embed(plan: Plan, op: AdaptEmbed) -> str:
-    named = [name for name in op.down if name]
-    return f"{_view(plan, op.base)} + {len(named)} adapters ({named[0]})"
+    return f"{_view(plan, op.base)} + {_adapters(op.adapters)}"
+
+
+def _adapters(pairs: Pairs) -> str:
+    named = [name for name in pairs.down if name]
+    return f"{len(named)} adapters ({named[0]})"
 
 
 def _head_linear(plan: Plan, op: HeadLinear) -> str:
@@ -228,6 +231,15 @@ def _experts(plan: Plan, op: Experts) -> str:
     return (
         f"{_view(plan, op.input)} @ {op.activation}({inner} @ {op.down},"
         f" {routing.num_used} of {op.scores.width} by {routing.shares} {_view(plan, op.scores)}"
+        + "".join(
+            f", {name} + {_adapters(pairs)}"
+            for name, pairs in (
+                ("gate", op.gate_adapters),
+                ("up", op.up_adapters),
+                ("down", op.down_adapters),
+            )
+            if pairs is not None
+        )
     )
 
 

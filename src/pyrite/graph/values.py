@@ -38,6 +38,23 @@ class Value:
 
 
 @dataclass(frozen=True, slots=True)
+class Pairs:
+    """The two matrices of each adapter for one weight, by the adapters' numbers; None where one has
+    none. What they are, operations tell."""
+
+    down: tuple[str | None, ...]
+    up: tuple[str | None, ...]  # the adapter's scale included
+
+    def of(self, adapter: int) -> tuple[str, str] | None:
+        """`adapter`: -1 for none."""
+        down, up = (None, None) if adapter < 0 else (self.down[adapter], self.up[adapter])
+        return None if down is None or up is None else (down, up)
+
+    def named(self) -> tuple[str, ...]:
+        return tuple(name for name in self.down + self.up if name is not None)
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """Columns `start : start + width` of a value. A plain operand is a view of all its columns."""
 

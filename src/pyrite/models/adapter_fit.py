@@ -6,17 +6,17 @@ way too. What becomes of them in a graph is unknown here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from pyrite.errors import FormatError, TensorError, UnsupportedError
+from pyrite.errors import TensorError, UnsupportedError
 from pyrite.formats import derived
 from pyrite.formats.checkpoint import Checkpoint, Tensor
 from pyrite.formats.prequantized import SETTINGS, read_quantized
 from pyrite.models.blocks import HEAD, TABLE
 from pyrite.models.hub import Hub, gguf_name
-from pyrite.models.lora import SEVERAL, Pair
-from pyrite.models.lora_file import ANOTHER
+from pyrite.models.lora import ANOTHER, Pair, put_once
+from pyrite.models.peft_names import in_file
 from pyrite.models.registry import as_gguf
 from pyrite.models.saved_weight import require_own
 
@@ -26,16 +26,23 @@ Translation = Callable[[Checkpoint], Checkpoint]
 def named_as(
     base: Checkpoint, pairs: Mapping[str, Pair], row: Hub | None
 ) -> tuple[Checkpoint, dict[str, Pair]]:
-    """The model, with its embedding table once, and the matrices by what it calls their weights:
-    HEAD for a head that is the table. `row`: of a folder with a folder's adapter.
+    """The model, with its embedding table once, and the matrices by what it calls their weights.
 
-    Raises FormatError, TensorError.
+    Of a folder with a folder's adapter (`row`) those of experts go by GGUF's names, as stacks. A
+    head that is the table is HEAD. Raises FormatError, TensorError.
     """
-    base = _without_copy(base, row) if row is not None else base
-    names = own_names(base, pairs, row)
-    if len(set(names.values())) < len(pairs):
-        raise FormatError(SEVERAL)
-    return base, {names[weight]: pair for weight, pair in pairs.items()}
+    if row is None:
+        return base, {_own_name(base, weight, weight): pair for weight, pair in pairs.items()}
+    base = _without_copy(base, row)
+    numbers = {weight: gguf_name(weight, row)[1] for weight in pairs}
+    experts = {weight: pair for weight, pair in pairs.items() if numbers[weight] is not None}
+    found = in_file(experts, row, as_gguf(base)) if experts else {}
+    same = {HEAD: HEAD} | {gguf_name(name, row)[0]: name for name in base.tensors}
+    for weight, pair in pairs.items():
+        if weight not in experts:
+            other = same.get(gguf_name(weight, row)[0], weight)
+            put_once(found, _own_name(base, weight, other), pair)
+    return base, found
 
 
 def fitted(
@@ -48,30 +55,29 @@ def fitted(
 
     Raises TensorError, UnsupportedError.
     """
-    of_weights = dict(pairs)
-    head = of_weights.pop(HEAD) if HEAD in pairs and HEAD not in base.tensors else None
-    found = _moved(base, of_weights, translation)
-    if head is not None:
-        (moved,) = _moved(base, {_table_of(base, row): head}, translation).values()
+    here = {weight: pair for weight, pair in pairs.items() if weight in base.tensors}
+    stacks = {name: pairs[name] for name in pairs.keys() - here.keys() - {HEAD}}
+    found = _moved(base, here, translation)
+    if stacks:
+        found |= _moved(as_file(base), stacks, translation)
+    if HEAD in pairs and HEAD not in here:
+        (moved,) = _moved(base, {_table_of(base, row): pairs[HEAD]}, translation).values()
         found[HEAD] = moved
     return found
 
 
-def own_names(base: Checkpoint, weights: Iterable[str], row: Hub | None) -> dict[str, str]:
-    """What the model calls each: classes put different names before all, which say nothing. HEAD
-    for a head that is the embedding table.
+def _own_name(base: Checkpoint, weight: str, other: str) -> str:
+    """What the model calls a weight. Classes put different names before all, which say nothing, so
+    it may be an `other` one."""
+    name = weight if weight in base.tensors else other
+    if name not in base.tensors and name != HEAD:
+        raise TensorError(f"it is for {weight}, which {base.path.name} has not", hint=ANOTHER)
+    return name
 
-    `row`: of a folder with a folder's adapter. Raises TensorError for what the model has not.
-    """
-    found = {weight: weight for weight in weights}
-    others = [weight for weight in found if weight not in base.tensors]
-    if others and row is not None:
-        same = {HEAD: HEAD} | {gguf_name(name, row)[0]: name for name in base.tensors}
-        found |= {weight: same.get(gguf_name(weight, row)[0], weight) for weight in others}
-    for weight, name in found.items():
-        if name not in base.tensors and name != HEAD:
-            raise TensorError(f"it is for {weight}, which {base.path.name} has not", hint=ANOTHER)
-    return found
+
+def as_file(base: Checkpoint) -> Checkpoint:
+    """A folder as a GGUF file of the same model, which is translated no more."""
+    return replace(as_gguf(base), format="gguf")
 
 
 def unpacked(base: Checkpoint) -> Checkpoint:
@@ -115,7 +121,7 @@ def _swapped(base: Checkpoint, pairs: Mapping[str, Pair]) -> Checkpoint:
     """
     for weight, pair in pairs.items():
         own = base.tensors[weight]
-        if own.shape != pair.shape:
+        if (1, *own.shape)[-len(pair.shape) :] != pair.shape:  # files have one row as a vector
             raise TensorError(
                 f"it is for {weight} of {pair.shape}, and {base.path.name} has it as {own.shape}",
                 hint=ANOTHER,

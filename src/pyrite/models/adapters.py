@@ -17,13 +17,13 @@ from pathlib import Path
 from pyrite.errors import FormatError, ModelError, ModelNotFoundError, ParameterError
 from pyrite.formats.checkpoint import Checkpoint, Tensor, open_checkpoint
 from pyrite.graph.build import down_name, up_name
-from pyrite.models.adapter_fit import Translation, fitted, named_as, unpacked
+from pyrite.models.adapter_fit import Translation, as_file, fitted, named_as, unpacked
 from pyrite.models.hub import LAYER
 from pyrite.models.lora import Pair
 from pyrite.models.lora_file import read_lora
 from pyrite.models.peft import read_peft
 from pyrite.models.peft_names import as_file_has, names_in_folder
-from pyrite.models.registry import arranged, as_gguf, as_model, find_hub
+from pyrite.models.registry import as_gguf, as_model, find_hub
 from pyrite.records import dataclass
 
 MAX_ADAPTERS = 64
@@ -118,9 +118,8 @@ def _pairs_of(path: Path, base: Checkpoint, translation: Translation) -> dict[st
         else:
             row = find_hub(base.architecture)
     else:
-        base = as_gguf(base)
+        base = as_file(base)
         pairs = read_lora(open_checkpoint(path), base)
-        translation = arranged
     if not pairs:
         raise FormatError("it holds no matrices", hint="their names end in lora_a and lora_b")
     base, pairs = named_as(base, pairs, row)

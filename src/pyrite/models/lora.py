@@ -9,8 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Container, Iterable, Mapping
 from dataclasses import replace
+from typing import TypeVar
 
-from pyrite.errors import TensorError, UnsupportedError
+from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.formats import derived
 from pyrite.formats.checkpoint import Tensor
 from pyrite.quant.formats import EXECUTED
@@ -18,13 +19,16 @@ from pyrite.quant.not_finite import find_not_finite
 from pyrite.records import dataclass
 
 MAX_RANK = 1 << 12
-SEVERAL = "it has matrices for one weight under several names"
+Key = TypeVar("Key", str, int)
+
+ANOTHER = "the adapter was made for another model"
 
 
 @dataclass(frozen=True, slots=True)
 class Pair:
     """Adds scale * up @ down to a weight. `down` is (rank, columns), `up` (rows, rank).
 
+    Of a stack of experts both have an axis more, the first: each expert has matrices of its own.
     Of an embedding table (`is_table`) `down` is (tokens, rank) and `up` (width, rank): scale * up @
     down[token] is added to a token's row.
     """
@@ -44,7 +48,7 @@ class Pair:
         """Of the weight that it fits."""
         if self.is_table:
             return self.down.shape[0], self.up.shape[0]
-        return self.up.shape[0], self.down.shape[1]
+        return *self.up.shape[:-1], self.down.shape[-1]
 
     @property
     def by_rows(self) -> Tensor:
@@ -92,20 +96,29 @@ def _pair(weight: str, sides: Mapping[str, Tensor], is_table: bool) -> Pair:
         if tensor.type not in EXECUTED:
             problem = f"tensor {tensor.name} has type {tensor.type}: not executed here"
             raise UnsupportedError(problem)
-        if len(tensor.shape) != 2:
+        if len(tensor.shape) not in ((2,) if is_table else (2, 3)):
             raise TensorError(f"tensor {tensor.name} is {tensor.shape}: must be a matrix")
-    _check_rank(pair)
+    _check_shapes(pair)
     for tensor in (pair.down, pair.up):
         if found := find_not_finite(tensor.read(), tensor.type, tensor.shape[-1]):
             raise found.error(tensor.name)
     return pair
 
 
-def _check_rank(pair: Pair) -> None:
-    down, up = pair.down, pair.up
-    if not 1 <= down.shape[pair.is_table] == up.shape[1] <= MAX_RANK:
-        first = "(tokens, rank) and (width, rank)" if pair.is_table else ""
+def put_once(found: dict[Key, Pair], key: Key, pair: Pair) -> None:
+    """Raises FormatError where something is there."""
+    if key in found:
+        raise FormatError(f"it has matrices for one weight under several names: {pair.up.name}")
+    found[key] = pair
+
+
+def _check_shapes(pair: Pair) -> None:
+    down, up = pair.down.shape, pair.up.shape
+    *experts, rank = down[:-2] + down[-1:] if pair.is_table else down[:-1]
+    if (*experts, rank) != (*up[:-2], up[-1]) or not 1 <= rank <= MAX_RANK:
+        meant = "(rank, columns) and (rows, rank), or such of as many experts each"
         raise TensorError(
-            f"tensor {down.name} is {down.shape} and {up.name} {up.shape}: must be "
-            f"{first or '(rank, columns) and (rows, rank)'}, of a rank from 1 to {MAX_RANK}"
+            f"tensor {pair.down.name} is {down} and {pair.up.name} {up}: must be "
+            f"{'(tokens, rank) and (width, rank)' if pair.is_table else meant}, of a rank from 1"
+            f" to {MAX_RANK}"
         )

@@ -15,11 +15,10 @@ from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint, Tensor
 from pyrite.models.blocks import TABLE
 from pyrite.models.fields import Fields
-from pyrite.models.lora import Pair, paired
+from pyrite.models.lora import ANOTHER, Pair, paired
 
 MATRIX = re.compile(r"(?P<weight>.+\.weight)\.lora_(?P<side>[ab])")
 UNTOLD = frozenset({"lora.task_name", "lora.prompt_prefix"})  # keys that say nothing of products
-ANOTHER = "the adapter was made for another model"
 
 
 def read_lora(file: Checkpoint, base: Checkpoint) -> dict[str, Pair]:

@@ -6,17 +6,19 @@ the order of rows. Others need the folder itself.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Mapping
 from dataclasses import replace
 
-from pyrite.errors import FormatError, UnsupportedError
+from pyrite.errors import TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint
 from pyrite.models import config as limits
 from pyrite.models.blocks import HEAD
+from pyrite.models.expert_pairs import stack
 from pyrite.models.fields import Fields
 from pyrite.models.hub import Hub, gguf_name
 from pyrite.models.llama import paired_rows
-from pyrite.models.lora import SEVERAL, Pair
+from pyrite.models.lora import ANOTHER, Pair, put_once
 from pyrite.models.registry import hubs_of
 
 # Files have the rows of queries and keys in pairs of neighbours that turn together.
@@ -43,10 +45,9 @@ def as_file_has(base: Checkpoint, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
             "pyrite convert ADAPTER adapter.gguf --base FOLDER",
         )
     rows = hubs_of(base.architecture)
-    found = [_renamed(row, pairs) for row in rows]
-    named = next((one for one in found if one.keys() <= {HEAD, *base.tensors}), found[0])
-    if len(named) < len(pairs):
-        raise FormatError(SEVERAL)
+    there = {HEAD, *base.tensors}
+    fits = (row for row in rows if there.issuperset(gguf_name(one, row)[0] for one in pairs))
+    named = in_file(pairs, next(fits, rows[0]), base)
     if base.architecture in RENAMED:
         return named
     width = _head_width(base)
@@ -73,8 +74,24 @@ def names_in_folder(base: Checkpoint) -> dict[str, str]:
     return found
 
 
-def _renamed(row: Hub, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
-    return {gguf_name(weight, row)[0]: pair for weight, pair in pairs.items()}
+def in_file(pairs: Mapping[str, Pair], row: Hub, file: Checkpoint) -> dict[str, Pair]:
+    """By GGUF's names; of experts as stacks of as many as the file has.
+
+    Raises FormatError where two names are of one weight, TensorError for experts that it has not.
+    """
+    found: dict[str, Pair] = {}
+    experts: dict[str, dict[int, Pair]] = defaultdict(dict)
+    for weight, pair in pairs.items():
+        name, expert = gguf_name(weight, row)
+        if expert is None:
+            put_once(found, name, pair)
+        elif len(file.tensors[name].shape if name in file.tensors else ()) != 3:
+            raise TensorError(f"it is for {weight}, which {file.path.name} has not", hint=ANOTHER)
+        else:
+            put_once(experts[name], expert, pair)
+    for name, parts in experts.items():
+        put_once(found, name, stack(name, parts, file.tensors[name].shape[0]))
+    return found
 
 
 def _turned(pair: Pair, width: int) -> Pair:

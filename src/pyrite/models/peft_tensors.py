@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import replace
 
-from pyrite.errors import TensorError, UnsupportedError
+from pyrite.errors import TensorError
 from pyrite.formats import derived
 from pyrite.formats.checkpoint import Tensor
 from pyrite.models.lora import Pair, paired
@@ -24,7 +24,6 @@ BEFORE = r"(?:base_model\.model\.)?(?P<module>.+)\."
 MATRIX = re.compile(BEFORE + r"lora_(?P<side>[AB])(?:\.\w+)?\.weight")
 TABLE = re.compile(BEFORE + r"lora_embedding_(?P<side>[AB])(?:\.\w+)?")  # of an embedding
 SAVED = re.compile(BEFORE + r"base_layer\.weight")  # the embedding, or head, itself
-EXPERT = re.compile(r"\.experts\.\d+\.")
 
 # What other tensors are, by a part of their names.
 STRAY = {
@@ -52,7 +51,7 @@ def read_modules(tensors: Iterable[Tensor]) -> dict[str, Pair]:
             saved[match["module"]] = tensor
         else:
             others.append(tensor)
-    pairs = _without_experts(paired(matrices))
+    pairs = paired(matrices)
     pairs |= {module: _by_token(pair) for module, pair in paired(tables).items()}
     others += [tensor for module, tensor in saved.items() if module not in pairs]
     for tensor in others:
@@ -63,14 +62,6 @@ def read_modules(tensors: Iterable[Tensor]) -> dict[str, Pair]:
 def _by_token(pair: Pair) -> Pair:
     """The first matrix has a column for each token: it becomes a row."""
     return replace(pair, down=derived.transposed(pair.down), is_table=True)
-
-
-def _without_experts(pairs: dict[str, Pair]) -> dict[str, Pair]:
-    for module, pair in pairs.items():
-        if EXPERT.search(module + "."):
-            problem = f"tensor {pair.down.name} is for an expert, and experts are not adapted here"
-            raise UnsupportedError(problem, hint=MERGE)
-    return pairs
 
 
 def _stray(tensor: Tensor) -> TensorError:
