@@ -81,6 +81,7 @@ class Executor {
   void add_rotate(const std::string& label, Columns in, Columns out, int head_width, int start,
                   int rope);
   void add_concat(const std::string& label, Rows rows, Columns left, Columns right, Columns out);
+  void add_pick(const std::string& label, Rows rows, Columns in, Columns out, int order);
   void add_head_dot(const std::string& label, Rows rows, Columns left, Columns right, Columns value,
                     Columns out, int weight, int head_width);
   void add_select(const std::string& label, Columns in, Columns out);

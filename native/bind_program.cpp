@@ -102,6 +102,8 @@ void bind_program(nb::module_ module) {
            "head_width"_a, "start"_a, "rope"_a)
       .def("add_concat", &Executor::add_concat, "label"_a, nb::kw_only(), "rows"_a, "left"_a,
            "right"_a, "out"_a)
+      .def("add_pick", &Executor::add_pick, "label"_a, nb::kw_only(), "rows"_a, "input"_a, "out"_a,
+           "order"_a)
       .def("add_head_dot", &Executor::add_head_dot, "label"_a, nb::kw_only(), "rows"_a, "left"_a,
            "right"_a, "value"_a, "out"_a, "weight"_a, "head_width"_a)
       .def("add_gate", &Executor::add_gate, "label"_a, nb::kw_only(), "rows"_a, "gate"_a, "up"_a,

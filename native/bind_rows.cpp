@@ -61,6 +61,15 @@ void Executor::add_concat(const std::string& label, Rows rows, Columns left, Col
   program_.add(ConcatOp{rows, slice(left), slice(right), slice(out)}, label);
 }
 
+void Executor::add_pick(const std::string& label, Rows rows, Columns in, Columns out, int order) {
+  const float* columns = vector_of(order, out.second);
+  for (int i = 0; i < out.second; ++i) {
+    const bool is_column = columns[i] >= 0 && columns[i] < float(in.second);
+    require(is_column && columns[i] == float(int32_t(columns[i])), "an order names no column");
+  }
+  program_.add(PickOp{rows, slice(in), slice(out), {columns, columns + out.second}}, label);
+}
+
 void Executor::add_head_dot(const std::string& label, Rows rows, Columns left, Columns right,
                             Columns value, Columns out, int weight, int head_width) {
   require(left.second == out.second && right.second == out.second && value.second == out.second,

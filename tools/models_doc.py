@@ -40,14 +40,15 @@ Safetensors files, one or several with an index, in F32, F16 or BF16, or quantiz
 | quant_method | executed as |
 | --- | --- |
 | fp8 (blocks, rows, tensors; E4M3, E5M2) | as they are; F16 where 128 does not divide rows |
-| gptq, 4 and 8 bits | Q4_0, Q5_0 with zeros, Q8_0; F16 where columns are out of order |
+| gptq, 4 and 8 bits | Q4_0, Q5_0 with zeros, Q8_0 |
 | awq, 4 bits (gemm) | Q5_0 |
 | compressed-tensors, packed 4 and 8 bits | Q4_0, Q5_0 with zeros, Q8_0 |
 | compressed-tensors, int8 and float8 | Q8_0, as fp8 |
 | mxfp4 (GPT-OSS) | MXFP4 |
 
-8-bit floats are kept under a float32 scale for 128 columns. GGUF has no such type: `pyrite convert`
-writes F16, or what `--type` names.
+8-bit floats are under a float32 scale for 128 columns. GPTQ's columns out of order (`desc_act`)
+are sorted by group, and inputs with them; those of experts become F16. GGUF has neither: `pyrite
+convert` writes F16, or what `--type` names.
 """
 
 

@@ -22,10 +22,11 @@
 
 namespace pyrite {
 
-using Op = std::variant<EmbedOp, NormOp, RotateOp, ConcatOp, HeadDotOp, SelectOp, ElementOp,
-                        PrepareOp, LinearOp, AdaptOp, HeadLinearOp, RouteOp, GroupOp, RankOp, InnerOp,
-                        PrepareInnerOp, OuterOp, SumOp, StoreOp, AttendOp, JoinOp, ShiftOp, ConvOp,
-                        ScanOp, Wkv4Op, Wkv7Op, DeltaOp, SquaresOp, ExpertSquaresOp>;
+using Op = std::variant<EmbedOp, NormOp, RotateOp, ConcatOp, PickOp, HeadDotOp, SelectOp,
+                        ElementOp, PrepareOp, LinearOp, AdaptOp, HeadLinearOp, RouteOp, GroupOp,
+                        RankOp, InnerOp, PrepareInnerOp, OuterOp, SumOp, StoreOp, AttendOp, JoinOp,
+                        ShiftOp, ConvOp, ScanOp, Wkv4Op, Wkv7Op, DeltaOp, SquaresOp,
+                        ExpertSquaresOp>;
 
 struct Sizes {
   int num_threads;

@@ -29,6 +29,7 @@ int count_chunks(const EmbedOp&, const Step& step) { return chunks_of(step.batch
 int count_chunks(const NormOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
 int count_chunks(const RotateOp&, const Step& step) { return chunks_of(step.batch.num_tokens); }
 int count_chunks(const ConcatOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
+int count_chunks(const PickOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
 int count_chunks(const HeadDotOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
 int count_chunks(const SelectOp&, const Step& step) { return chunks_of(step.batch.num_outputs); }
 
@@ -80,6 +81,14 @@ void run_chunk(const ConcatOp& op, const Step& step, Member&, int chunk) {
     float* out = op.out.row(row);
     std::copy(left, left + op.left.width, out);
     std::copy(right, right + op.right.width, out + op.left.width);
+  });
+}
+
+void run_chunk(const PickOp& op, const Step& step, Member&, int chunk) {
+  each_row(step.num_rows(op.rows), chunk, [&](int row) {
+    const float* in = op.in.row(row);
+    float* out = op.out.row(row);
+    for (const int32_t column : op.order) *out++ = in[column];
   });
 }
 

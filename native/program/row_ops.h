@@ -1,6 +1,9 @@
 #pragma once
 // Operations that work on single rows: a chunk is one run of rows.
 
+#include <cstdint>
+#include <vector>
+
 #include "program/rope_table.h"
 #include "program/step.h"
 
@@ -34,6 +37,13 @@ struct ConcatOp {
   Slice left, right, out;
 };
 
+// out[i] = in[order[i]].
+struct PickOp {
+  Rows rows;
+  Slice in, out;
+  std::vector<int32_t> order;
+};
+
 // By heads: sum(left * right * weight) * value.
 struct HeadDotOp {
   Rows rows;
@@ -50,6 +60,7 @@ int count_chunks(const EmbedOp& op, const Step& step);
 int count_chunks(const NormOp& op, const Step& step);
 int count_chunks(const RotateOp& op, const Step& step);
 int count_chunks(const ConcatOp& op, const Step& step);
+int count_chunks(const PickOp& op, const Step& step);
 int count_chunks(const HeadDotOp& op, const Step& step);
 int count_chunks(const SelectOp& op, const Step& step);
 
@@ -57,6 +68,7 @@ void run_chunk(const EmbedOp& op, const Step& step, Member& member, int chunk);
 void run_chunk(const NormOp& op, const Step& step, Member& member, int chunk);
 void run_chunk(const RotateOp& op, const Step& step, Member& member, int chunk);
 void run_chunk(const ConcatOp& op, const Step& step, Member& member, int chunk);
+void run_chunk(const PickOp& op, const Step& step, Member& member, int chunk);
 void run_chunk(const HeadDotOp& op, const Step& step, Member& member, int chunk);
 void run_chunk(const SelectOp& op, const Step& step, Member& member, int chunk);
 

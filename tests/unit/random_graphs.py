@@ -15,6 +15,7 @@ HEAD = 4
 VOCABULARY = 16
 POSITIONS = 32
 FADING = ".a"  # ends the names of weights that have to be negative
+PLACES = ".order"  # and of those that name columns
 ROPES = (Rope(100.0, HEAD, "halves"), Rope(50.0, 2, "pairs"))
 ROW_KINDS = (
     "norm",
@@ -36,6 +37,7 @@ ROW_KINDS = (
     "lerp",
     "blend",
     "concat",
+    "pick",
     "head_dot",
     "positions",
     "head_linear",
@@ -149,6 +151,8 @@ def _by_rows(draw, builder, kind, inputs, name) -> list[View]:
     if kind == "concat":
         both = builder.concat(x, y)
         return [View(both.value, start, WIDTH) for start in (0, HEAD)]
+    if kind == "pick":
+        return [builder.pick(x, name + PLACES), builder.linear(y, name, WIDTH)]
     if kind == "head_dot":
         return [builder.head_dot(x, y, z, name, HEAD)]
     if kind == "head_linear":
@@ -215,5 +219,7 @@ def _weights(builder: GraphBuilder) -> dict[str, Tensor]:
     for name, shape in builder.weights.items():
         values = random.normal(0, 0.5, shape).astype(np.float32)
         values = -np.abs(values) if name.endswith(FADING) else values
+        if name.endswith(PLACES):
+            values = random.integers(0, shape[0], shape).astype(np.float32)
         tensors[name] = Tensor(name, "F32", shape, values.reshape(-1).view(np.uint8))
     return tensors

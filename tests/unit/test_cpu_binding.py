@@ -57,6 +57,7 @@ CALLS: dict[str, tuple[dict[str, Any], dict[str, Any]]] = {
         {"share": ONE},
     ),
     "add_concat": ({**TOKENS, "left": (0, 8), "right": NARROW, "out": OUT}, {"left": X}),
+    "add_pick": ({**TOKENS, "input": X, "out": OUT, "order": 0}, {"order": 1, "input": ONE}),
     "add_head_dot": (
         {**TOKENS, "left": X, "right": Y, "value": X, "out": OUT, "weight": 0, "head_width": 8},
         {"value": NARROW, "head_width": 5, "weight": 1},

@@ -118,6 +118,13 @@ def test_activations_show_what_is_no_number():
         assert np.isnan(sequence_logits(prepare(model), token_ids(3))).all()
 
 
+@pytest.mark.parametrize("width", WIDTHS)
+def test_pick(width: int):
+    model = make_model(lambda b, x: b.pick(b.linear(x, "p", width), "order"), 16)
+    order = np.random.default_rng(2).permutation(width).astype(np.float32)
+    assert_as_reference(Model(model.plan, {**model.weights, "order": float_tensor("order", order)}))
+
+
 BUILDS = {
     "scale": lambda b, x: b.scale(x, 0.3),
     "affine": lambda b, x: b.affine(x, "w", "b"),

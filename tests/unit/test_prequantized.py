@@ -158,8 +158,11 @@ def logits(path: Path, backend):
     return sequence_logits(runner, IDS)
 
 
-def check(path: Path, values: dict, tmp_path: Path, *, rounded: bool) -> None:
-    """The same as a folder of those values in float32; `rounded`: to float16 before."""
+def check(
+    path: Path, values: dict, tmp_path: Path, *, rounded: bool, tolerance: float = 1e-5
+) -> None:
+    """The same as a folder of those values in float32; `rounded`: to float16 before. `tolerance`
+    is the reference's, whose sums are in the order of the matrix's columns."""
     plain = tmp_path / "plain"
     shutil.copytree(path, plain)
     config = json.loads((plain / "config.json").read_text())
@@ -172,7 +175,7 @@ def check(path: Path, values: dict, tmp_path: Path, *, rounded: bool) -> None:
     kept = {name: data for name, (_, data) in found.items() if "proj" not in name}
     save_file(kept | values, plain / "model.safetensors")
     expected = logits(plain, ReferenceBackend())
-    assert np.abs(logits(path, ReferenceBackend()) - expected).max() < 1e-5 * expected.std()
+    assert np.abs(logits(path, ReferenceBackend()) - expected).max() < tolerance * expected.std()
     assert np.abs(logits(path, CpuBackend()) - expected).max() < 3e-2 * expected.std()
 
 
@@ -189,7 +192,7 @@ def test_integers(golden: Path, tmp_path: Path, case: str):
 
     path = tmp_path / "model"
     values = folder_of(golden, path, settings, make)
-    check(path, values, tmp_path, rounded=shuffled)
+    check(path, values, tmp_path, rounded=False, tolerance=3e-5 if shuffled else 1e-5)
 
 
 def test_rows_of_eight_bits(golden: Path, tmp_path: Path):

@@ -103,6 +103,9 @@ class Program:
     def add_concat(
         self, label: str, *, rows: Rows, left: Columns, right: Columns, out: Columns
     ) -> None: ...
+    def add_pick(
+        self, label: str, *, rows: Rows, input: Columns, out: Columns, order: int
+    ) -> None: ...
     def add_head_dot(
         self,
         label: str,

@@ -33,6 +33,7 @@ from pyrite.graph.ops import (
     Linear,
     Normalize,
     Op,
+    Pick,
     Rotate,
     Routing,
     Scale,
@@ -352,6 +353,15 @@ class Lowering(StateLowering):
             out=self._output(op),
         )
 
+    def pick(self, label: str, op: Pick) -> None:
+        self.program.add_pick(
+            label,
+            rows=self._rows(op),
+            input=self._columns(op.input),
+            out=self._output(op),
+            order=self._vector(op.order),
+        )
+
     def head_dot(self, label: str, op: HeadDot) -> None:
         self.program.add_head_dot(
             label,
@@ -417,6 +427,7 @@ LOWERED: Mapping[type[Op], Callable[..., None]] = {
     Lerp: Lowering.lerp,
     Blend: Lowering.blend,
     Concat: Lowering.concat,
+    Pick: Lowering.pick,
     HeadDot: Lowering.head_dot,
     Softcap: Lowering.softcap,
     ShiftTokens: Lowering.shift_tokens,

@@ -40,6 +40,7 @@ from pyrite.graph.ops import (
     Linear,
     Normalize,
     Op,
+    Pick,
     Rotate,
     Scale,
     ScaleRows,
@@ -307,6 +308,9 @@ class _Step:
     def concat(self, op: Concat) -> Floats:
         return np.concatenate([self.load(op.left), self.load(op.right)], axis=1)
 
+    def pick(self, op: Pick) -> Floats:
+        return self.load(op.input)[:, self.weights.values(op.order).astype(np.int64)]
+
     def head_dot(self, op: HeadDot) -> Floats:
         value = self.load(op.value)
         heads = (len(value), -1, op.head_width)
@@ -437,6 +441,7 @@ OPERATIONS: Mapping[type, Callable[[_Step, Any], Floats]] = {
     Lerp: _Step.lerp,
     Blend: _Step.blend,
     Concat: _Step.concat,
+    Pick: _Step.pick,
     HeadDot: _Step.head_dot,
     ShiftTokens: _Step.shift_tokens,
     ShortConv: _Step.short_conv,

@@ -25,6 +25,7 @@ from pyrite.graph.ops import Graph, SelectRows
 from pyrite.graph.plan import Plan
 from pyrite.graph.rewrite import weights
 from pyrite.kv.pages import pages_for
+from pyrite.models.orders import orders_of
 from pyrite.models.registry import build_graph, build_plan, read_config
 from pyrite.records import dataclass
 
@@ -62,7 +63,7 @@ def layer_errors(
 def layer_plans(checkpoint: Checkpoint, context: int) -> Iterator[tuple[int, Plan]]:
     """Plans whose result is the residual stream after a layer."""
     config = read_config(checkpoint, context)
-    graph = build_graph(config, GraphBuilder())
+    graph = build_graph(config, GraphBuilder(orders=orders_of(checkpoint.tensors)))
     count = len(config.layers)
     for layer in sorted({(index + 1) * count // PROBED for index in range(PROBED)} - {0}):
         end = _end(graph, layer)

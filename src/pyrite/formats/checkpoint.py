@@ -41,7 +41,8 @@ class Tensor:
 
     `data` is a read-only view of the mapped file, `num_rows * bytes_per_row(type, columns)` bytes.
     A derived tensor (`formats.derived`) is made of other bytes when it is read: `data` are then
-    those it is made of, or some of them, and `recipe` says how.
+    those it is made of, or some of them, and `recipe` says how. `by_group` are its values in fewer
+    bits with the columns in another order; what is made of a tensor need not have it.
     """
 
     name: str
@@ -50,6 +51,7 @@ class Tensor:
     data: NDArray[np.uint8]  # (bytes,)
     make: Maker | None = None
     recipe: str = ""
+    by_group: Sorted | None = None
 
     @property
     def num_rows(self) -> int:
@@ -70,6 +72,14 @@ class Tensor:
             return self.make(first, count)
         size = len(self.data) // self.num_rows
         return self.data[first * size : (first + count) * size]
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """Column i of `tensor` is column `order[i]` of the matrix that it stands for."""
+
+    tensor: Tensor
+    order: NDArray[np.int64]  # (columns,)
 
 
 @dataclass(frozen=True, slots=True)

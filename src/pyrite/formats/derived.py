@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from pyrite.errors import FormatError, TensorError, UnsupportedError
-from pyrite.formats.checkpoint import Tensor
+from pyrite.formats.checkpoint import Sorted, Tensor
 from pyrite.quant.dequant import dequantize
 from pyrite.quant.formats import FLOATS_8, FORMATS, require_executed
 
@@ -51,8 +51,15 @@ def rows_of(tensor: Tensor, name: str, first: int, count: int) -> Tensor:
     shape = (count, tensor.shape[-1])
     if tensor.make is None:
         return Tensor(name, tensor.type, shape, tensor.read(first, count))
-    make, recipe = tensor.make, f"{tensor.recipe} rows {first}"
-    return Tensor(name, tensor.type, shape, tensor.data, lambda f, n: make(first + f, n), recipe)
+    make, recipe, twin = tensor.make, f"{tensor.recipe} rows {first}", tensor.by_group
+    by_group = (
+        None if twin is None else Sorted(rows_of(twin.tensor, name, first, count), twin.order)
+    )
+
+    def some(start: int, number: int) -> Bytes:
+        return make(first + start, number)
+
+    return Tensor(name, tensor.type, shape, tensor.data, some, recipe, by_group)
 
 
 def rows_of_each(tensor: Tensor, name: str, first: int, count: int, step: int = 1) -> Tensor:
@@ -107,7 +114,9 @@ def picked_rows(tensor: Tensor, order: Sequence[int] | NDArray[np.int64]) -> Ten
         return found[wanted - low].reshape(-1)
 
     shape = (len(rows), tensor.shape[-1])
-    return Tensor(tensor.name, tensor.type, shape, tensor.data, make, f"{tensor.recipe} picked")
+    recipe, twin = f"{tensor.recipe} picked", tensor.by_group
+    by_group = None if twin is None else Sorted(picked_rows(twin.tensor, order), twin.order)
+    return Tensor(tensor.name, tensor.type, shape, tensor.data, make, recipe, by_group)
 
 
 def _picked_values(vector: Tensor, order: NDArray[np.int64]) -> Tensor:

@@ -11,13 +11,14 @@ checkpoint_format is "gptq_v2"; its g_idx says which group each input is in.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from pyrite.errors import FormatError, TensorError, UnsupportedError
-from pyrite.formats.checkpoint import Maker, Tensor
+from pyrite.formats.checkpoint import Maker, Sorted, Tensor
 from pyrite.formats.derived import encoded, values_of
 from pyrite.formats.exact_blocks import BLOCK, blocks
 from pyrite.records import dataclass
@@ -168,21 +169,28 @@ def _made(
     is_symmetric: bool,
     outputs: int,
 ) -> Tensor:
-    if order is not None:
-        return _out_of_order(parts, codes, scales, order, (outputs, groups.inputs))
     type = "Q8_0" if bits == 8 else "Q4_0" if is_symmetric else "Q5_0"
+    shape = (outputs, groups.inputs)
+    columns = None if order is None else np.argsort(order, kind="stable")
 
     def make(first: int, count: int) -> NDArray[np.uint8]:
-        own = scales_of(scales, first, count)
-        return blocks(parts.name, type, codes(first, count), own)
+        own, found = scales_of(scales, first, count), codes(first, count)
+        return blocks(parts.name, type, found if columns is None else found[:, columns], own)
 
-    return parts.made(type, (outputs, groups.inputs), make, f"{bits} bits")
+    made = parts.made(type, shape, make, f"{bits} bits")
+    if order is None or columns is None:
+        return made
+    whole = _out_of_order(parts, codes, scales, order, shape)
+    if (order[columns] != np.arange(groups.inputs) // groups.group).any():
+        return whole  # groups of several sizes
+    return replace(whole, by_group=Sorted(made, columns))
 
 
 def _out_of_order(
     parts: Parts, codes: Any, scales: Tensor, order: NDArray[np.int64], shape: tuple[int, int]
 ) -> Tensor:
-    """Neighbouring inputs have different scales: no block of ours has that."""
+    """For whoever needs the columns as they are: neighbours have different scales, and no block
+    of ours has."""
 
     def make(first: int, count: int) -> NDArray[np.uint8]:
         own = scales_of(scales, first, count)[:, order]

@@ -5,7 +5,9 @@ rows are read, in the type of ours that holds the same values:
 
     4 bits about a middle    Q4_0           8 bits about a middle    Q8_0
     4 bits with zeros        Q5_0, whose fifth bit has room for the zero
-    FP8                      E4M3, E5M2     columns out of order     F16, rounded to 11 bits
+    FP8                      E4M3, E5M2
+
+Columns out of order (`g_idx`) are F16, rounded to 11 bits, and beside it sorted by group.
 
 Scales become float16, as most files have them. What the matrices mean is unknown here.
 

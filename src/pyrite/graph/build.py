@@ -29,6 +29,7 @@ from pyrite.graph.ops import (
     Linear,
     Normalize,
     Op,
+    Pick,
     Rotate,
     Routing,
     Scale,
@@ -56,9 +57,16 @@ def up_name(weight: str, adapter: int) -> str:
 class GraphBuilder:
     """Each method appends one operation and returns a view of the whole value that it writes."""
 
-    def __init__(self, ranks: Mapping[str, tuple[int, ...]] | None = None) -> None:
-        """`ranks`: of each adapter for a weight that some adapt; 0 where one does not."""
+    def __init__(
+        self,
+        ranks: Mapping[str, tuple[int, ...]] | None = None,
+        orders: Mapping[str, str] | None = None,
+    ) -> None:
+        """`ranks`: of each adapter for a weight that some adapt; 0 where one does not. `orders`:
+        the vector with the input's column for each of a weight's, where these are moved."""
         self.ranks = ranks or {}
+        self.orders = orders or {}
+        self.picked: dict[tuple[View, str], View] = {}  # an input in an order
         self.values: list[Value] = []
         self.ops: list[Op] = []
         self.weights: dict[str, Shape] = {}  # name -> shape, as the graph needs it
@@ -92,9 +100,18 @@ class GraphBuilder:
         self._weight(weight, (width, x.width))
         if bias is not None:
             self._weight(bias, (width,))
+        picked = self.pick(x, self.orders[weight]) if weight in self.orders else x
         output = self._value(width, self._rows(x))
-        self._append(Linear(output.value, x, (weight,), (bias,)), output)
+        self._append(Linear(output.value, picked, (weight,), (bias,)), output)
         return self._adapted(x, output, weight) if weight in self.ranks else output
+
+    def pick(self, x: View, order: str) -> View:
+        """The columns of x in another order, made once for all that want them so."""
+        if (x, order) not in self.picked:
+            self.weights[order] = (x.width,)  # read by as many inputs as there are
+            output = self._like(x)
+            self.picked[x, order] = self._append(Pick(output.value, x, order), output)
+        return self.picked[x, order]
 
     def tied_linear(self, x: View, weight: str, width: int, adapted: str) -> View:
         """A projection by a weight that the graph reads elsewhere: the embedding table. Adapters

@@ -303,6 +303,15 @@ class Concat:
 
 
 @dataclass(frozen=True, slots=True)
+class Pick:
+    """output[:, i] = input[:, order[i]]: for a matrix whose columns are in another order."""
+
+    output: int
+    input: View
+    order: str
+
+
+@dataclass(frozen=True, slots=True)
 class HeadDot:
     """By heads: output = sum(left * right * weight) * value, the sum over a head's columns."""
 
@@ -351,6 +360,7 @@ Op = (
     | Lerp
     | Blend
     | Concat
+    | Pick
     | HeadDot
     | ShiftTokens
     | ShortConv

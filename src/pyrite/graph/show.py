@@ -30,6 +30,7 @@ from pyrite.graph.ops import (
     Linear,
     Normalize,
     Op,
+    Pick,
     Rotate,
     Scale,
     ScaleRows,
@@ -272,6 +273,10 @@ def _concat(plan: Plan, op: Concat) -> str:
     return f"{_view(plan, op.left)}, {_view(plan, op.right)}"
 
 
+def _pick(plan: Plan, op: Pick) -> str:
+    return f"{_view(plan, op.input)} in the order of {op.order}"
+
+
 def _head_dot(plan: Plan, op: HeadDot) -> str:
     left, right = _view(plan, op.left), _view(plan, op.right)
     return f"({left} . {right} * {op.weight}) * {_view(plan, op.value)}, heads of {op.head_width}"
@@ -329,6 +334,7 @@ DETAILS: Mapping[type, tuple[str, Callable[[Plan, Any], str]]] = {
     Lerp: ("lerp", _lerp),
     Blend: ("blend", _blend),
     Concat: ("concat", _concat),
+    Pick: ("pick", _pick),
     HeadDot: ("dot", _head_dot),
     ShiftTokens: ("shift", _shift_tokens),
     ShortConv: ("conv", _short_conv),

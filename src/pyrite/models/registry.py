@@ -27,6 +27,7 @@ from pyrite.models.arrange import Tensors
 from pyrite.models.config import Family, ModelConfig
 from pyrite.models.gguf_config import read_gguf_config
 from pyrite.models.hub import Hub, translated
+from pyrite.models.orders import orders_of, sorted_columns
 from pyrite.models.other_kinds import refuse_other_architectures, refuse_other_kinds
 from pyrite.models.predictors import without_predictors
 from pyrite.models.tensors import check_tensors
@@ -179,7 +180,7 @@ def arranged(checkpoint: Checkpoint) -> Checkpoint:
     tensors.split_fused()
     if family.arrange is not None:
         family.arrange(tensors)
-    return replace(checkpoint, tensors=tensors.all)
+    return replace(checkpoint, tensors=sorted_columns(tensors.all))
 
 
 def build_plan(
@@ -193,7 +194,7 @@ def build_plan(
     Raises UnsupportedError, FormatError, TensorError. Reads no weights.
     """
     config = read_config(checkpoint, context_length)
-    builder = GraphBuilder(ranks_of(checkpoint.tensors))
+    builder = GraphBuilder(ranks_of(checkpoint.tensors), orders_of(checkpoint.tensors))
     graph = build_graph(config, builder, result)
     check_tensors(checkpoint, builder.weights)
     return compile_plan(
