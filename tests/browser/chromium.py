@@ -21,8 +21,9 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
+from tests.patience import PATIENCE
+
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable")
-PATIENCE = 20.0  # seconds
 KEYS = {"Enter": (13, "\r"), "Escape": (27, ""), "Tab": (9, ""), "ArrowDown": (40, "")}
 SHIFT = 8
 
@@ -223,6 +224,18 @@ class Tab:
         event = {"key": key, "code": key, "windowsVirtualKeyCode": code, "modifiers": modifiers}
         self.call("Input.dispatchKeyEvent", type="keyDown", text=text, **event)
         self.call("Input.dispatchKeyEvent", type="keyUp", **event)
+
+    @contextmanager
+    def blocks_run(self) -> Iterator[list[int]]:
+        """How often each block of the page's scripts runs meanwhile; told at the end."""
+        counts: list[int] = []
+        self.call("Profiler.enable")
+        self.call("Profiler.startPreciseCoverage", callCount=True, detailed=True)
+        yield counts
+        for script in self.call("Profiler.takePreciseCoverage")["result"]:
+            ranges = [one for function in script["functions"] for one in function["ranges"]]
+            counts += [one["count"] for one in ranges]
+        self.call("Profiler.disable")
 
     def shoot(self, path: Path) -> None:
         data = self.call("Page.captureScreenshot", format="png")["data"]

@@ -29,6 +29,29 @@ def endpoint() -> Iterator[Endpoint]:
         yield one
 
 
+# What the page takes back by itself, a notice or the word "Copied", stays: a test may be slow.
+LASTING = """{
+  const wait = window.setTimeout;
+  window.setTimeout = (run, milliseconds, ...given) =>
+    wait(run, milliseconds >= 1000 ? 1e9 : milliseconds, ...given);
+}"""
+
+# Whether something is true of `all` conversations in the browser's database.
+KEPT = """new Promise((resolve) => {
+  const opened = indexedDB.open('pyrite');
+  opened.onupgradeneeded = () => opened.transaction.abort();
+  opened.onerror = () => resolve(false);
+  opened.onsuccess = () => {
+    const found = opened.result.transaction('conversations').objectStore('conversations').getAll();
+    found.onsuccess = () => {
+      opened.result.close();
+      const all = found.result;
+      resolve(CONDITION);
+    };
+  };
+})"""
+
+
 @dataclass
 class Page:
     """The chat page in a tab, used as a person would."""
@@ -55,6 +78,10 @@ class Page:
             "!![...document.querySelectorAll('.answered')].at(-1)?.querySelector('.foot')"
         )
         self.tab.wait("document.querySelector('[aria-label=Send]') !== null")
+
+    def wait_kept(self, condition: str) -> None:
+        """Until it is true of `all` conversations as they are on disk: a page may go before."""
+        self.tab.wait(KEPT.replace("CONDITION", condition))
 
     def answers(self) -> int:
         return int(self.tab.run("document.querySelectorAll('.answered').length"))
@@ -102,6 +129,7 @@ class Page:
 @pytest.fixture
 def page(chromium: Chromium, endpoint: Endpoint) -> Iterator[Page]:
     with chromium.tab() as tab:
+        tab.call("Page.addScriptToEvaluateOnNewDocument", source=LASTING)
         tab.go(endpoint.url)
         tab.wait("document.querySelector('.top .model-name') !== null")
         one = Page(tab, endpoint)

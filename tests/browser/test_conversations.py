@@ -9,12 +9,14 @@ from pathlib import Path
 
 from tests.browser.conftest import Page
 from tests.browser.endpoint import Hold, delta, plain
+from tests.patience import PATIENCE
 
 TITLES = "[...document.querySelectorAll('.head-title')].map((one) => one.innerText)"
 
 
 def test_a_conversation_outlives_a_reload(page: Page) -> None:
     page.ask("Keep this")
+    page.wait_kept("all[0]?.messages.at(-1).content === 'Hello.'")
     page.tab.go(page.endpoint.url)
     page.tab.click(".head-title")
     page.tab.wait("document.querySelector('.said-text')?.innerText === 'Keep this'")
@@ -24,8 +26,7 @@ def test_a_conversation_outlives_a_reload(page: Page) -> None:
 def test_half_an_answer_outlives_the_page(page: Page, hold: threading.Event) -> None:
     page.endpoint.scripts.append([delta(content="Half an answer"), Hold(hold)])
     page.send("Hi")
-    page.tab.wait("document.querySelector('.answered .text') !== null")
-    time.sleep(1.2)  # it is saved each second
+    page.wait_kept("all[0]?.messages.at(-1).content === 'Half an answer'")  # each second
     page.tab.go(page.endpoint.url)
     page.tab.click(".head-title")
     page.tab.wait("document.querySelector('.answered .text')?.innerText === 'Half an answer'")
@@ -58,6 +59,7 @@ def test_rename(page: Page) -> None:
     page.tab.type("Another name")
     page.tab.press("Enter")
     page.tab.wait(f"({TITLES})[0] === 'Another name'")
+    page.wait_kept("all[0].title === 'Another name'")
     page.tab.go(page.endpoint.url)
     page.tab.wait(f"({TITLES})[0] === 'Another name'")
 
@@ -76,6 +78,7 @@ def test_delete_and_undo(page: Page) -> None:
     page.tab.wait(f"({TITLES})[0] === 'Hi'")
     delete_first(page)
     page.tab.wait(f"({TITLES}).length === 0")
+    page.wait_kept("all.length === 0")
     page.tab.go(page.endpoint.url)
     page.tab.wait("document.querySelector('.nothing') !== null")
 
@@ -85,7 +88,7 @@ def test_deleting_stops_the_answer_and_it_stays_deleted(page: Page, hold: thread
     page.send("Hi")
     page.tab.wait("document.querySelector('.answered .text') !== null")
     delete_first(page)
-    assert page.endpoint.gone.wait(5)
+    assert page.endpoint.gone.wait(PATIENCE)
     time.sleep(0.3)
     page.tab.go(page.endpoint.url)
     page.tab.wait("document.querySelector('.nothing') !== null")
@@ -125,7 +128,7 @@ def test_export_and_import(page: Page, tmp_path: Path) -> None:
 
 
 def wait_for_file(folder: Path, pattern: str) -> Path:
-    end = time.monotonic() + 10
+    end = time.monotonic() + PATIENCE
     while time.monotonic() < end:
         if found := [path for path in folder.glob(pattern) if path.stat().st_size]:
             return found[0]

@@ -34,6 +34,8 @@ LOOK = """(() => {
   return wrong;
 })()"""
 
+MOST_BLOCKS = 5_000_000  # for 50 thousand quotes in code, that are painted, it is a fifth
+
 
 def test_there_are_enough_cases() -> None:
     assert len(set(RUNS_NOTHING)) == len(RUNS_NOTHING) > 120
@@ -82,18 +84,15 @@ def test_hostile_titles_keys_and_names_run_nothing(trapped: Page) -> None:
 
 
 @pytest.mark.parametrize("part", range(3))
-def test_huge_input_is_shown_in_time(page: Page, part: int) -> None:
-    slow = []
+def test_huge_input_is_bounded_work(page: Page, part: int) -> None:
+    """By how often the blocks of the page's code run, over the few states that are drawn."""
     for case in HUGE[part::3]:
         page.tab.click(".new")
         page.endpoint.scripts.append(plain(case, len(case) // 4 + 1))
-        started = time.monotonic()
-        page.ask("Go on")
-        taken = time.monotonic() - started
-        if taken > 15:
-            slow.append((case[:20], taken))
+        with page.tab.blocks_run() as counts:
+            page.ask("Go on")
+        assert 1000 < sum(counts) < MOST_BLOCKS, (case[:20], sum(counts))
         assert page.tab.run(LOOK) == []
-    assert slow == []
 
 
 def test_huge_input_loses_nothing(page: Page) -> None:

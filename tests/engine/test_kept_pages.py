@@ -115,7 +115,7 @@ def num_written(on: Engine) -> int:
     """After the writer is done; the keeper can be used on."""
     keeper = on._keeper
     assert keeper is not None
-    for _ in range(1000):
+    for _ in range(60_000):
         keeper.step()
         if not keeper._offered and keeper.num_written == sum(map(bool, keeper._seen.values())):
             break
@@ -379,7 +379,7 @@ def test_a_writer_that_is_behind_holds_nobody_up(tmp_path: Path, monkeypatch):
     put = PageStore.put
 
     def slow(store, name, page):
-        release.wait(10)
+        release.wait(60)
         put(store, name, page)
 
     monkeypatch.setattr(PageStore, "put", slow)

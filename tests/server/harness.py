@@ -17,6 +17,7 @@ from pathlib import Path
 import httpx
 import uvicorn
 from tests.engine.scripted import VOCABULARY, Logits, ReadingRunner, hashed, make_engine
+from tests.patience import PATIENCE, until
 
 from pyrite.config import Settings
 from pyrite.engine import Engine
@@ -33,7 +34,6 @@ from pyrite.text.template import ChatTemplate
 
 # Turns without marks, so that what the scripted model reads is what a test wrote.
 TEMPLATE = "{% for message in messages %}{{ message.content }}{% endfor %}"
-START_SECONDS = 20.0
 
 
 @dataclass
@@ -46,17 +46,14 @@ class Served:
     process: subprocess.Popen[bytes] | None = None
 
     def client(self, **options: object) -> httpx.Client:
-        return httpx.Client(base_url=self.url, timeout=30, **options)  # type: ignore[arg-type]
+        return httpx.Client(base_url=self.url, timeout=PATIENCE, **options)  # type: ignore[arg-type]
 
-    def wait_idle(self, seconds: float = 5) -> None:
+    def wait_idle(self) -> None:
         """Until the engine has no request; its invariants are checked then."""
-        assert self.engine is not None
-        for _ in range(int(seconds / 0.005)):
-            if not self.engine.has_work:
-                self.engine.check()
-                return
-            threading.Event().wait(0.005)
-        raise AssertionError("the engine still has work")
+        engine = self.engine
+        assert engine is not None
+        until(lambda: not engine.has_work, "the engine still has work")
+        engine.check()
 
 
 @contextlib.contextmanager
@@ -108,8 +105,8 @@ def scripted_server(
         yield Served(url, service, engine)
     finally:
         server.should_exit = True
-        front.join(10)
-        worker.join(10)
+        front.join(PATIENCE)
+        worker.join(PATIENCE)
         theirs.close()
         listener.close()
         assert not front.is_alive(), "the server did not stop"
@@ -163,7 +160,7 @@ def file_server(
     reader = threading.Thread(target=read, daemon=True)
     reader.start()
     try:
-        assert found.wait(START_SECONDS), "".join(lines)
+        assert found.wait(PATIENCE), "".join(lines)
         match = re.search(r"is ready at (http://\S+)", "".join(lines))
         assert match is not None, "".join(lines)
         yield Served(match[1], process=process)
@@ -171,23 +168,25 @@ def file_server(
         if process.poll() is None:
             process.terminate()
             try:
-                process.wait(20)
+                process.wait(PATIENCE)
             except subprocess.TimeoutExpired:
                 process.kill()
                 process.wait()
-        reader.join(5)
+        reader.join(PATIENCE)
         assert process.stderr is not None
         process.stderr.close()
 
 
 def wait_ready(service: Service, url: str) -> None:
     host, port = url.removeprefix("http://").split(":")
-    for _ in range(int(START_SECONDS / 0.01)):
+
+    def is_ready() -> bool:
         if service.link.state == "ready":
             with contextlib.suppress(OSError), socket.create_connection((host, int(port))):
-                return
-        threading.Event().wait(0.01)
-    raise AssertionError(f"{url} did not become ready")
+                return True
+        return False
+
+    until(is_ready, f"{url} did not become ready")
 
 
 def events_of(text: str) -> list[str]:

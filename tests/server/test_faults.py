@@ -7,12 +7,12 @@ import resource
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
 import pytest
+from tests.patience import PATIENCE, until
 from tests.server.harness import file_server
 
 TINY = Path(__file__).parent.parent / "golden" / "gguf_models" / "llama_q8_0.gguf"
@@ -23,7 +23,7 @@ PROMPT = "lead and tin and zinc, " * 5
 def answers(url: str) -> list[str]:
     """To one prompt of some pages, asked twice."""
     body = {"prompt": PROMPT, "max_tokens": 4, "temperature": 0}
-    replies = [httpx.post(f"{url}/v1/completions", json=body, timeout=30) for _ in range(2)]
+    replies = [httpx.post(f"{url}/v1/completions", json=body, timeout=PATIENCE) for _ in range(2)]
     assert [reply.status_code for reply in replies] == [200, 200]
     return [reply.json()["choices"][0]["text"] for reply in replies]
 
@@ -68,15 +68,17 @@ def speechless_server() -> Iterator[str]:
         assert process.poll() is None, "it ended"
     finally:
         process.terminate()
-        process.wait(20)
+        process.wait(PATIENCE)
+
+
+def is_ready(url: str) -> bool:
+    with contextlib.suppress(httpx.TransportError):
+        return httpx.get(f"{url}/readyz").status_code == 200
+    return False
 
 
 def test_a_log_that_cannot_be_written(expected: list[str]) -> None:
     with speechless_server() as url:
-        for _ in range(1000):
-            with contextlib.suppress(httpx.TransportError):
-                if httpx.get(f"{url}/readyz").status_code == 200:
-                    break
-            time.sleep(0.02)
+        until(lambda: is_ready(url))
         assert answers(url) == expected
         assert httpx.post(f"{url}/v1/completions", content=b"{").status_code == 400

@@ -2,26 +2,32 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import logging
 import re
 import socket
-import time
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import httpx
 import pytest
+from tests.engine.scripted import ReadingRunner
+from tests.patience import PATIENCE, until
 from tests.server.harness import Served, scripted_server
 
+from pyrite.errors import ParameterError, PyriteError
 from pyrite.server import limits as limits_module
 from pyrite.server.app import routes
+from pyrite.server.decoding import check_values, converted, json_object
 from pyrite.server.keys import Key, plain_keys
-from pyrite.server.limits import Limits
+from pyrite.server.limits import DEFAULT_LIMITS, Limits
 from pyrite.server.logs import JsonLines
+from pyrite.server.openai.chat import ChatRequest
 from pyrite.server.settings import ServerSettings
+from work import counted
 
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "tin"}], "max_tokens": 3}
 SECRET = "pyr-tin-lead-zinc"
@@ -47,14 +53,14 @@ def quick() -> Iterator[Served]:
         yield served
 
 
-def spoken(served: Served, data: bytes, *, wait: float = 3) -> bytes:
-    """What the server says to raw bytes, until it closes or is silent for `wait` seconds."""
+def spoken(served: Served, data: bytes, *, enough: bytes = b"nothing") -> bytes:
+    """What the server says to raw bytes, until it closes or has said enough."""
     host, port = served.url.removeprefix("http://").split(":")
     said = b""
-    with socket.create_connection((host, int(port)), timeout=wait) as link:
+    with socket.create_connection((host, int(port)), timeout=PATIENCE) as link:
         try:
             link.sendall(data)
-            while piece := link.recv(65536):
+            while enough not in said and (piece := link.recv(65536)):
                 said += piece
         except (TimeoutError, ConnectionError):
             pass
@@ -66,9 +72,13 @@ def status(said: bytes) -> int:
 
 
 def answers(served: Served) -> bool:
-    """The canary: the server still answers as it should."""
+    """The canary: the server still answers as it should, if not the first time: 408 says that we
+    were slow."""
+    codes = [408]
     with served.client() as client:
-        return client.post("/v1/chat/completions", json=CHAT).status_code in (200, 401)
+        while codes[-1] == 408 and len(codes) < 20:
+            codes.append(client.post("/v1/chat/completions", json=CHAT).status_code)
+    return codes[-1] in (200, 401)
 
 
 # Bytes before the body
@@ -104,55 +114,64 @@ def test_lengths_that_contradict_each_other_desynchronise_nothing(
     scripted: Served, smuggled: bytes
 ) -> None:
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\n"
-    said = spoken(scripted, head + smuggled, wait=1)
+    said = spoken(scripted, head + smuggled)
     assert status(said) == 400
     assert said.count(b"HTTP/1.1 ") == 1, "a smuggled request was answered"
 
 
 def test_a_slow_head_and_a_slow_body_are_given_up(quick: Served) -> None:
-    started = time.monotonic()
-    assert status(spoken(quick, b"GET /livez HTTP/1.1\r\nhost: loc")) == 408
     head = b"POST /v1/chat/completions HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99\r\n\r\n{"
-    assert status(spoken(quick, head)) == 408
-    assert time.monotonic() - started < 3
+    for begun in (b"GET /livez HTTP/1.1\r\nhost: loc", head):
+        said = spoken(quick, begun)
+        assert status(said) == 408
+        assert b"0.2 s" in said, "the limit as it was set"
     assert answers(quick)
 
 
 # Bodies
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
-        b"",
-        b"[",
-        b"[]",
-        b'"text"',
-        b"null",
-        b"1",
-        b"[" * 100_000,
-        b'{"a":' * 100_000,
-        b'{"messages": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
-        b'{"messages": NaN}',
-        b'{"temperature": Infinity, "messages": []}',
-        b'{"max_tokens": 1e400, "messages": [{"role": "user", "content": "x"}]}',
-        b'{"max_tokens": 1' + b"0" * 400 + b', "messages": [{"role": "user", "content": "x"}]}',
-        b'{"messages": [{"role": "user", "content": "\\ud800"}]}',
-        b'{"messages": [{"role": "user", "content": "\xff\xfe"}]}',
-        b'\xef\xbb\xbf{"messages": []}',
-        b"{" + b",".join(b'"k%d": 1' % number for number in range(300_000)) + b"}",
-    ],
-)
-def test_a_body_that_is_no_request_is_a_quick_400(scripted: Served, body: bytes) -> None:
-    started = time.monotonic()
+NO_REQUESTS = [
+    b"",
+    b"[",
+    b"[]",
+    b'"text"',
+    b"null",
+    b"1",
+    b"[" * 100_000,
+    b'{"a":' * 100_000,
+    b'{"messages": ' + b"[" * 100_000 + b"]" * 100_000 + b"}",
+    b'{"messages": NaN}',
+    b'{"temperature": Infinity, "messages": []}',
+    b'{"max_tokens": 1e400, "messages": [{"role": "user", "content": "x"}]}',
+    b'{"max_tokens": 1' + b"0" * 400 + b', "messages": [{"role": "user", "content": "x"}]}',
+    b'{"messages": [{"role": "user", "content": "\\ud800"}]}',
+    b'{"messages": [{"role": "user", "content": "\xff\xfe"}]}',
+    b'\xef\xbb\xbf{"messages": []}',
+    b"{" + b",".join(b'"k%d": 1' % number for number in range(300_000)) + b"}",
+]
+
+
+@pytest.mark.parametrize("body", NO_REQUESTS)
+def test_a_body_that_is_no_request_is_a_400(scripted: Served, body: bytes) -> None:
     with scripted.client() as client:
         reply = client.post(
             "/v1/chat/completions", content=body, headers={"content-type": "application/json"}
         )
     assert reply.status_code in (400, 413), reply.text
     assert reply.json()["error"]["message"]
-    assert time.monotonic() - started < 2
     assert answers(scripted)
+
+
+@pytest.mark.parametrize("body", NO_REQUESTS)
+def test_a_body_that_is_no_request_is_little_work(body: bytes) -> None:
+    def read() -> ChatRequest:
+        check_values(body, DEFAULT_LIMITS.json_values)
+        return converted(json_object(body), ChatRequest)
+
+    with counted() as work, contextlib.suppress(PyriteError):
+        read()
+    assert work.lines < 200
 
 
 def test_a_body_out_of_bounds_is_a_413(scripted: Served) -> None:
@@ -275,9 +294,7 @@ def test_allowances_of_a_key(locked: Served) -> None:
             lines = reply.iter_lines()
             next(lines)
             assert client.post("/v1/chat/completions", json=CHAT).status_code == 429
-        locked.wait_idle()
-        time.sleep(0.05)
-        assert client.post("/v1/chat/completions", json=CHAT).status_code == 200
+        until(lambda: client.post("/v1/chat/completions", json=CHAT).status_code == 200)
 
 
 def test_what_is_left_of_an_allowance_is_told(locked: Served) -> None:
@@ -376,21 +393,25 @@ def test_a_path_cannot_forge_a_line_of_the_log() -> None:
 # Load
 
 
-def test_a_full_queue_is_a_quick_429() -> None:
+def test_a_full_queue_is_a_429_at_once() -> None:
+    """Whatever the engine does: it is in the midst of a step here."""
+    go, runner = threading.Event(), ReadingRunner()
+    runner.fails = lambda number, _: number > 3 and not go.wait(PATIENCE)
     settings = ServerSettings(limits=Limits(queue=4))
-    with scripted_server(settings=settings) as served, served.client() as client:
-        assert served.service is not None
+    with (
+        scripted_server(settings=settings, runner=runner) as served,
+        served.client() as client,
+    ):
         body = {"prompt": ["tin"] * 64, "max_tokens": 400, "ignore_eos": True, "stream": True}
         with client.stream("POST", "/v1/completions", json=body) as reply:
             assert reply.status_code == 200
             lines = reply.iter_lines()
             next(lines)
-            started = time.monotonic()
             refused = client.post("/v1/chat/completions", json=CHAT)
             assert refused.status_code == 429
             assert int(refused.headers["retry-after"]) >= 1
-            assert time.monotonic() - started < 0.5
             assert client.get("/livez").status_code == 200
+            go.set()
         served.wait_idle()
         assert client.post("/v1/chat/completions", json=CHAT).status_code == 200
 
@@ -406,14 +427,11 @@ def test_a_client_that_reads_nothing_is_given_up(quick: Served) -> None:
         link.connect((host, int(port)))
         link.sendall((head + body).encode())
         assert answers(quick), "others are not held up"
-        time.sleep(0.2)
-        quick.wait_idle(30)
-    for _ in range(200):
-        if b"slow_reader_cancelled_total{" in httpx.get(f"{quick.url}/metrics").content:
-            break
-    assert quick.service is not None
-    text = quick.service.metrics.text().decode()
-    assert 'vllm:slow_reader_cancelled_total{engine="0",model_name="scripted"} 1.0' in text
+        service = quick.service
+        assert service is not None
+        told = b'vllm:slow_reader_cancelled_total{engine="0",model_name="scripted"} 1.0'
+        until(lambda: told in service.metrics.text())
+        quick.wait_idle()
 
 
 def test_metrics_have_the_names_of_dashboards(scripted: Served) -> None:
@@ -442,8 +460,6 @@ def test_metrics_have_the_names_of_dashboards(scripted: Served) -> None:
 
 
 def test_a_public_address_wants_a_key() -> None:
-    from pyrite.errors import ParameterError
-
     with pytest.raises(ParameterError, match="allow-public-without-key"):
         ServerSettings(host="0.0.0.0")
     ServerSettings(host="0.0.0.0", allow_public_without_key=True)
@@ -503,14 +519,15 @@ MANY = 200_000
     ],
     ids=["lists", "numbers", "objects", "texts"],
 )
-def test_json_of_too_many_values_is_never_read(scripted: Served, body: bytes) -> None:
-    started = time.monotonic()
+def test_json_of_too_many_values_is_never_read(
+    scripted: Served, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr("pyrite.server.decoding.msgspec.json.decode")
     with scripted.client() as client:
         headers = {"content-type": "application/json"}
         reply = client.post("/v1/completions", content=body, headers=headers)
     assert reply.status_code == 413
     assert reply.json()["error"]["code"] == "too_many_values"
-    assert time.monotonic() - started < 1
 
 
 def test_commas_in_a_text_part_no_values(scripted: Served) -> None:
@@ -544,15 +561,14 @@ def test_odd_hosts_and_origins(
 
 
 def test_a_length_out_of_bounds_and_a_packed_body_are_refused_at_once(scripted: Served) -> None:
-    started = time.monotonic()
     head = b"POST /v1/completions HTTP/1.1\r\nhost: localhost\r\n"
-    assert status(spoken(scripted, head + b"content-length: 99999999999\r\n\r\n{", wait=1)) == 413
+    head += b"content-length: 99999999999\r\n\r\n{"
+    assert status(spoken(scripted, head, enough=b"\r\n")) == 413
     with scripted.client() as client:
         packed = client.post(
             "/v1/completions", json={"prompt": "tin"}, headers={"content-encoding": "gzip"}
         )
     assert packed.status_code == 415
-    assert time.monotonic() - started < 3
 
 
 @pytest.mark.parametrize("token_id", [" 1", "+1", "1_0", "٣", "1.0", "-1", "9" * 30])

@@ -8,6 +8,7 @@ from typing import Any
 
 import httpx
 import pytest
+from tests.patience import PATIENCE
 from tests.server.harness import Served, events_of
 
 CHAT: dict[str, Any] = {"messages": [{"role": "user", "content": "tin"}], "temperature": 0}
@@ -130,7 +131,7 @@ def test_a_number_beyond_64_bits_hurts_nobody(
     """Neither its own request, nor those that were asked at the same moment."""
 
     async def ask() -> list[httpx.Response]:
-        async with httpx.AsyncClient(base_url=scripted.url, timeout=20) as client:
+        async with httpx.AsyncClient(base_url=scripted.url, timeout=PATIENCE) as client:
             good = {"prompt": "tin", "max_tokens": 2}
             bodies = [("/v1/completions", good), (path, fields), ("/v1/completions", good)]
             return await asyncio.gather(*(client.post(to, json=body) for to, body in bodies))

@@ -10,6 +10,7 @@ from itertools import islice
 from typing import Any
 
 import pytest
+from tests.patience import PATIENCE
 from tests.server.harness import scripted_server
 
 from pyrite.server.limits import Limits
@@ -45,7 +46,7 @@ def test_prompts_that_are_being_read_fill_the_queue(path: str, body: dict[str, A
     ):
         asked = [threads.submit(client.post, path, json=body) for _ in range(5)]
         try:
-            refused = list(islice(as_completed(asked, timeout=10), 3))
+            refused = list(islice(as_completed(asked, timeout=PATIENCE), 3))
         finally:
             go.set()
         assert [one.result().status_code for one in refused] == [429] * 3

@@ -12,6 +12,7 @@ from typing import Any
 import httpx
 import pytest
 from tests.engine.scripted import ReadingRunner
+from tests.patience import PATIENCE
 from tests.server.harness import Served, events_of, scripted_server
 from tests.server.told import named_events
 
@@ -36,7 +37,7 @@ class Held:
         self.go = threading.Event()
 
     def __call__(self, number: int, batch: Batch) -> bool:
-        assert self.go.wait(30)
+        assert self.go.wait(PATIENCE)
         return ord("Q") in batch.token_ids
 
     @contextmanager
@@ -105,7 +106,7 @@ def test_what_is_no_stream_of_events_waits_in_silence(slow: Served, held: Held, 
     timer = threading.Timer(0.3, held.go.set)  # many times what a stream may be silent
     timer.start()
     body = {"model": "scripted", "messages": MESSAGES, "stream": path.startswith("/api/")}
-    reply = httpx.post(slow.url + path, json=body, timeout=30)
+    reply = httpx.post(slow.url + path, json=body, timeout=PATIENCE)
     timer.join()
     assert reply.text.splitlines()
     assert all(json.loads(line) for line in reply.text.splitlines())

@@ -215,7 +215,7 @@ def test_interrupt_ends_a_single_answer(tiny: str, environment: Mapping[str, str
     assert process.stdout is not None
     process.stdout.read(1)
     process.send_signal(signal.SIGINT)
-    _, errors = process.communicate(timeout=30)
+    _, errors = process.communicate(timeout=60)
     assert (process.returncode, errors) == (130, b"")
 
 
@@ -248,7 +248,7 @@ class Person:
     def type(self, text: str) -> None:
         os.write(self.terminal, text.encode())
 
-    def sees(self, pattern: str, seconds: float = 30) -> str:
+    def sees(self, pattern: str, seconds: float = 60) -> str:
         """Waits for the pattern; gives what was shown up to its end, and forgets it."""
         deadline = time.monotonic() + seconds
         while not (match := re.search(pattern, self.shown)):
@@ -271,7 +271,7 @@ class Person:
 
     def leaves(self) -> int:
         """The exit code, once the program ends."""
-        deadline = time.monotonic() + 30
+        deadline = time.monotonic() + 60
         while time.monotonic() < deadline:
             if select.select([self.terminal], [], [], 0.05)[0]:
                 try:

@@ -13,6 +13,7 @@ from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from tests.patience import until
 
 from pyrite.kv import store as module
 from pyrite.kv.store import HEADER, Name, PageStore
@@ -304,7 +305,7 @@ for number in range(10**6):
     )
     assert process.stdout is not None
     assert process.stdout.readline() == "begun\n"
-    time.sleep(0.3)
+    until(lambda: len(list(folder.glob("*.page"))) > 3)
     process.kill()
     process.wait()
     process.stdout.close()
