@@ -174,6 +174,65 @@ MEMBERS: Mapping[str, Member] = {
             **sized(1152, 6912, 26, 4, 1, 262144), **TIED,
         ) | GELU,
     ),
+    "gemma4": Member(
+        "Gemma 4 E2B",
+        {
+            "model_type": "gemma4_text", "head_dim": 256, "global_head_dim": 512,
+            "sliding_window": 512, "num_kv_shared_layers": 20, "hidden_size_per_layer_input": 256,
+            "vocab_size_per_layer_input": 262144, "use_double_wide_mlp": True,
+            "final_logit_softcapping": 30.0, "rms_norm_eps": 1e-6,
+            "hidden_activation": "gelu_pytorch_tanh", "max_position_embeddings": 4096,
+            "layer_types": ["full_attention" if index % 5 == 4 else "sliding_attention"
+                            for index in range(35)],
+            **sized(1536, 6144, 35, 8, 1, 262144), **TIED,
+        },
+    ),
+    "ernie4_5_moe": Member(
+        "ERNIE 4.5 21B A3B",
+        of("ernie4_5_moe", moe_num_experts=64, moe_k=6, moe_intermediate_size=1536,
+           moe_num_shared_experts=2, moe_layer_start_index=1, use_bias=False,
+           **sized(2560, 12288, 3, 20, 4, 103424), **TIED),
+        layers="3 of 28",
+    ),
+    "exaone4": Member(
+        "EXAONE 4.0 1.2B",
+        of("exaone4", head_dim=64, sliding_window=None, **sized(2048, 4096, 30, 32, 8, 102400),
+           **TIED),
+    ),
+    "hunyuan": Member(
+        "Hunyuan 1.8B",
+        of("hunyuan_v1_dense", head_dim=128, use_qk_norm=True, pad_token_id=0,
+           **sized(2048, 6144, 32, 16, 4, 120818), **TIED),
+    ),
+    "ministral3": Member(
+        "Ministral 3 3B",
+        of("ministral3", head_dim=128,
+           rope_parameters={
+               "rope_type": "yarn", "rope_theta": 1e6, "factor": 16.0, "beta_fast": 32.0,
+               "beta_slow": 1.0, "mscale": 1.0, "mscale_all_dim": 1.0,
+               "original_max_position_embeddings": 16384, "llama_4_scaling_beta": 0.1,
+           },
+           **sized(3072, 9216, 26, 32, 8, 131072), **TIED),
+    ),
+    "seed_oss": Member(
+        "Seed-OSS 36B",
+        of("seed_oss", head_dim=128, attention_bias=True,
+           **sized(5120, 27648, 3, 80, 8, 155136)),
+        layers="3 of 64",
+    ),
+    "glm4_moe": Member(
+        "GLM 4.5 Air with 32 of its 128 experts",
+        of("glm4_moe", head_dim=128, attention_bias=True, partial_rotary_factor=0.5,
+           norm_topk_prob=True, use_qk_norm=False,
+           **sized(4096, 10944, 4, 96, 8, 151552), **deepseek(32, 8, 1408, 1)),
+        layers="4 of 46",
+    ),
+    "minimax_m2": Member(
+        "MiniMax M2 with 64 of its 256 experts",
+        of("minimax_m2", head_dim=128, rotary_dim=64, num_local_experts=64, num_experts_per_tok=8,
+           **sized(3072, 1536, 3, 48, 8, 200064)),
+        layers="3 of 62",
+    ),
     "glm4": Member(
         "GLM 4 9B 0414",
         of("glm4", head_dim=128, attention_bias=True, partial_rotary_factor=0.5,
