@@ -78,7 +78,7 @@ class Executor {
   void add_embed_positions(const std::string& label, int table, Columns out);
   void add_norm(const std::string& label, Rows rows, Columns in, Columns out, NormOf norm,
                 int group, bool is_wide, std::optional<Columns> residual);
-  void add_rotate(const std::string& label, Columns in, Columns out, int head_width, int start,
+  void add_rotate(const std::string& label, Rows rows, Columns in, Columns out, int head_width, int start,
                   int rope);
   void add_concat(const std::string& label, Rows rows, Columns left, Columns right, Columns out);
   void add_pick(const std::string& label, Rows rows, Columns in, Columns out, int order);
@@ -120,7 +120,7 @@ class Executor {
                   int carried);
   std::pair<int, int> add_expert_squares(const std::string& label, Rows rows, Columns in,
                                          int num_experts, int feed_forward);
-  void add_attention(const std::string& label, Columns query, std::optional<Columns> key,
+  void add_attention(const std::string& label, Rows rows, Columns query, std::optional<Columns> key,
                      std::optional<Columns> value, Columns out, int key_heads, int key_width,
                      int value_width, size_t layer_offset, float scale, int window, float softcap,
                      std::optional<int> sinks, NormOf query_norm, NormOf key_norm,

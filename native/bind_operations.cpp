@@ -98,13 +98,14 @@ void Executor::add_linear(const std::string& label, Rows rows, Columns in, Colum
   program_.add(std::move(op), label);
 }
 
-void Executor::add_attention(const std::string& label, Columns query, std::optional<Columns> key,
+void Executor::add_attention(const std::string& label, Rows rows, Columns query, std::optional<Columns> key,
                              std::optional<Columns> value, Columns out, int key_heads,
                              int key_width, int value_width, size_t layer_offset, float scale,
                              int window, float softcap, std::optional<int> sinks,
                              NormOf query_norm, NormOf key_norm, std::optional<int> rope,
                              KvType kv_type) {
   require(key || !value, "values are stored with keys");
+  require(!key || rows == Rows::kTokens, "keys are stored for every token");
   const HeadShape shape = shape_of(key_width, value_width, key && !value);
   require(key_width % 8 == 0 && value_width % 8 == 0, "heads are of multiples of 8 columns");
   require(key_heads > 0 && key_heads <= query.second / key_width, "key_heads is out of range");
@@ -117,6 +118,7 @@ void Executor::add_attention(const std::string& label, Columns query, std::optio
           "a layer lies outside of its page");
   require(window >= 0, "a window is 0 or more");
   AttentionOp op{slice(query), key ? slice(*key) : Slice(), value ? slice(*value) : Slice(), slice(out)};
+  op.rows = rows;
   op.heads = query.second / key_width;
   op.key_heads = key_heads;
   op.shape = shape;

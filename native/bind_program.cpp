@@ -98,7 +98,7 @@ void bind_program(nb::module_ module) {
            "out"_a)
       .def("add_norm", &Executor::add_norm, "label"_a, nb::kw_only(), "rows"_a, "input"_a, "out"_a,
            "norm"_a, "group"_a, "is_wide"_a, "residual"_a.none())
-      .def("add_rotate", &Executor::add_rotate, "label"_a, nb::kw_only(), "input"_a, "out"_a,
+      .def("add_rotate", &Executor::add_rotate, "label"_a, nb::kw_only(), "rows"_a, "input"_a, "out"_a,
            "head_width"_a, "start"_a, "rope"_a)
       .def("add_concat", &Executor::add_concat, "label"_a, nb::kw_only(), "rows"_a, "left"_a,
            "right"_a, "out"_a)
@@ -141,7 +141,7 @@ void bind_program(nb::module_ module) {
            "norm"_a.none(), "heads"_a, "carried"_a)
       .def("add_expert_squares", &Executor::add_expert_squares, "label"_a, nb::kw_only(), "rows"_a,
            "input"_a, "num_experts"_a, "feed_forward"_a)
-      .def("add_attention", &Executor::add_attention, "label"_a, nb::kw_only(), "query"_a,
+      .def("add_attention", &Executor::add_attention, "label"_a, nb::kw_only(), "rows"_a, "query"_a,
            "key"_a.none(), "value"_a.none(), "out"_a, "key_heads"_a, "key_width"_a, "value_width"_a, "layer_offset"_a, "scale"_a,
            "window"_a, "softcap"_a, "sinks"_a.none(), "query_norm"_a.none(), "key_norm"_a.none(),
            "rope"_a.none(), "kv_type"_a)

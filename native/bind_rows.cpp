@@ -46,13 +46,14 @@ void Executor::add_norm(const std::string& label, Rows rows, Columns in, Columns
                label);
 }
 
-void Executor::add_rotate(const std::string& label, Columns in, Columns out, int head_width,
+void Executor::add_rotate(const std::string& label, Rows rows, Columns in, Columns out, int head_width,
                           int start, int rope) {
   require(head_width > 0 && in.second % head_width == 0 && in.second == out.second,
           "a rotation's widths differ");
   require(start >= 0 && start < head_width, "a rotation starts outside of its head");
   program_.add(
-      RotateOp{slice(in), slice(out), head_width, start, rope_of(rope, head_width - start)}, label);
+      RotateOp{rows, slice(in), slice(out), head_width, start, rope_of(rope, head_width - start)},
+      label);
 }
 
 void Executor::add_concat(const std::string& label, Rows rows, Columns left, Columns right,

@@ -66,7 +66,7 @@ void store_run(const AttentionOp& op, const Step& step, Member& member, const Ro
 }
 
 const TileCut& cut_of(const AttentionOp& op, const Step& step) {
-  return step.cut(op.window, op.key_heads);
+  return step.cut(op.rows, op.window, op.key_heads);
 }
 
 // How many parts the heads of a group are cut into: as few as give every member a chunk, for heads
@@ -104,7 +104,7 @@ Work work_of(const AttentionOp& op, const Step& step, const std::vector<Piece>& 
   const int part = chunk % parts;
   const int key_head = chunk / parts % op.key_heads;
   const Piece& piece = pieces[size_t(chunk / parts / op.key_heads)];
-  return {piece, step.tiles[size_t(piece.tile)], key_head, key_head * op.group() + part * heads,
+  return {piece, step.tiles_of(op.rows)[size_t(piece.tile)], key_head, key_head * op.group() + part * heads,
           heads};
 }
 
@@ -157,7 +157,7 @@ void attend(const AttentionOp& op, const Step& step, Member& member, const Work&
     for (int head = 0; head < work.num_heads; ++head) {
       const int query = i * work.num_heads + head;
       const size_t offset = size_t(head) * width;
-      positions[query] = step.batch.positions[row];
+      positions[query] = step.position(op.rows, row);
       shape_head(op, step, op.query_norm, positions[query], op.scale,
                  op.query.row(row) + column + offset,
                  member.attention + size_t(query) * width);

@@ -18,6 +18,7 @@ struct AttentionOp {
   Slice key;  // none where another operation has stored keys and values
   Slice value;  // none where `shape` has them in the keys
   Slice out;
+  Rows rows = Rows::kTokens;  // of queries; without keys they may be the wanted ones
   int heads = 0;
   int key_heads = 0;
   HeadShape shape = {};

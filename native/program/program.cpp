@@ -71,7 +71,7 @@ void need_of(const AttendOp& op, const Asked& asked, Need& need) {
   need.attention = std::max(need.attention, attention_floats(asked.kernels.attention, op.attention));
   need.tile_rows = std::min(need.tile_rows, tile_rows(op.attention.group()));
   need.partial_floats = std::max(need.partial_floats, partial_floats(op.attention));
-  add_cut(need.cuts, op.attention.window, op.attention.key_heads);
+  add_cut(need.cuts, op.attention.rows, op.attention.window, op.attention.key_heads);
 }
 
 template <class Other>

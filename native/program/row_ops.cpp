@@ -27,7 +27,7 @@ Norm columns_of(Norm norm, int column) {
 
 int count_chunks(const EmbedOp&, const Step& step) { return chunks_of(step.batch.num_tokens); }
 int count_chunks(const NormOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
-int count_chunks(const RotateOp&, const Step& step) { return chunks_of(step.batch.num_tokens); }
+int count_chunks(const RotateOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
 int count_chunks(const ConcatOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
 int count_chunks(const PickOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
 int count_chunks(const HeadDotOp& op, const Step& step) { return chunks_of(step.num_rows(op.rows)); }
@@ -63,12 +63,12 @@ void rotate_head(const RowKernels& kernels, const RopeTable& rope, int position,
 }
 
 void run_chunk(const RotateOp& op, const Step& step, Member&, int chunk) {
-  each_row(step.batch.num_tokens, chunk, [&](int row) {
+  each_row(step.num_rows(op.rows), chunk, [&](int row) {
     for (int column = 0; column < op.in.width; column += op.head_width) {
       const float* head = op.in.row(row) + column;
       float* out = op.out.row(row) + column;
       std::copy(head, head + op.start, out);
-      rotate_head(step.kernels.rows, *op.rope, step.batch.positions[row], head + op.start,
+      rotate_head(step.kernels.rows, *op.rope, step.position(op.rows, row), head + op.start,
                   op.head_width - op.start, out + op.start);
     }
   });

@@ -26,6 +26,7 @@ struct NormOp {
 };
 
 struct RotateOp {
+  Rows rows;
   Slice in, out;
   int head_width;
   int start;  // of the columns of a head that are turned

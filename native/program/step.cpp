@@ -11,33 +11,42 @@ namespace {
 constexpr int kPiecesPerMember = 4;
 
 Piece whole_tile(const Step& step, const TileCut& cut, int tile) {
-  const RowRange& rows = step.tiles[size_t(tile)];
-  const int32_t* positions = step.batch.positions + rows.first_row;
-  const int seen = cut.window == 0 ? 0 : std::max(0, positions[0] - cut.window + 1);
-  return {tile, seen / kSpanTokens, positions[rows.num_rows - 1] / kSpanTokens + 1, -1};
+  const RowRange& rows = step.tiles_of(cut.rows)[size_t(tile)];
+  const int first = step.position(cut.rows, rows.first_row);
+  const int last = step.position(cut.rows, rows.first_row + rows.num_rows - 1);
+  const int seen = cut.window == 0 ? 0 : std::max(0, first - cut.window + 1);
+  return {tile, seen / kSpanTokens, last / kSpanTokens + 1, -1};
 }
 
-const TileCut* find_cut(const std::vector<TileCut>& cuts, int window, int key_heads) {
+const TileCut* find_cut(const std::vector<TileCut>& cuts, Rows rows, int window, int key_heads) {
   for (const TileCut& cut : cuts) {
-    if (cut.window == window && cut.key_heads == key_heads) return &cut;
+    if (cut.rows == rows && cut.window == window && cut.key_heads == key_heads) return &cut;
   }
   return nullptr;
 }
 
 }  // namespace
 
-void add_cut(std::vector<TileCut>& cuts, int window, int key_heads) {
-  if (find_cut(cuts, window, key_heads) == nullptr) cuts.push_back({window, key_heads, {}, {}});
+void add_cut(std::vector<TileCut>& cuts, Rows rows, int window, int key_heads) {
+  if (find_cut(cuts, rows, window, key_heads) == nullptr) {
+    cuts.push_back({rows, window, key_heads, {}, {}});
+  }
 }
 
-const TileCut& Step::cut(int window, int key_heads) const {
-  return *find_cut(cuts, window, key_heads);
+const TileCut& Step::cut(Rows rows, int window, int key_heads) const {
+  return *find_cut(cuts, rows, window, key_heads);
+}
+
+bool Step::attends_outputs() const {
+  return std::any_of(cuts.begin(), cuts.end(),
+                     [](const TileCut& cut) { return cut.rows == Rows::kOutputs; });
 }
 
 // A tile is cut into more pieces than one only where each has half of the largest work at least.
 void Step::reserve(int max_tokens) {
   tiles.reserve(size_t(max_tokens));
   runs.reserve(size_t(max_tokens));
+  if (attends_outputs()) output_tiles.reserve(size_t(max_tokens));
   for (TileCut& cut : cuts) {
     const size_t pieces = size_t(2 * kPiecesPerMember) * num_members;
     cut.pieces.reserve(size_t(max_tokens) + pieces);
@@ -56,6 +65,7 @@ void Step::lay_out(const Batch& next) {
   runs.clear();
   one_tile_each = true;
   for (int sequence = 0; sequence < batch.num_sequences; ++sequence) lay_out_rows(sequence);
+  if (attends_outputs()) lay_out_outputs();
   for (TileCut& cut : cuts) lay_out(cut);
 }
 
@@ -72,22 +82,39 @@ void Step::lay_out_rows(int sequence) {
   }
 }
 
-int64_t Step::work_of(const Piece& piece) const {
-  return int64_t(piece.end_span - piece.first_span) * tiles[size_t(piece.tile)].num_rows;
+void Step::lay_out_outputs() {
+  output_tiles.clear();
+  int sequence = 0;
+  for (int row = 0; row < batch.num_outputs; ++row) {
+    const int before = sequence;
+    while (batch.output_rows[row] >= batch.sequence_starts[sequence + 1]) ++sequence;
+    const bool begins = output_tiles.empty() || sequence != before;
+    if (begins || output_tiles.back().num_rows == tile_rows) {
+      output_tiles.push_back({sequence, row, 0});
+    }
+    ++output_tiles.back().num_rows;
+  }
+}
+
+int64_t Step::work_of(const TileCut& cut, const Piece& piece) const {
+  const RowRange& rows = tiles_of(cut.rows)[size_t(piece.tile)];
+  return int64_t(piece.end_span - piece.first_span) * rows.num_rows;
 }
 
 void Step::lay_out(TileCut& cut) const {
   cut.pieces.clear();
   cut.joined.clear();
-  const int num_tiles = int(tiles.size());
+  const int num_tiles = int(tiles_of(cut.rows).size());
   int64_t total = 0;
-  for (int tile = 0; tile < num_tiles; ++tile) total += work_of(whole_tile(*this, cut, tile));
+  for (int tile = 0; tile < num_tiles; ++tile) {
+    total += work_of(cut, whole_tile(*this, cut, tile));
+  }
   const int64_t largest = total * cut.key_heads / (kPiecesPerMember * num_members);
   int num_partials = 0;
   for (int tile = 0; tile < num_tiles; ++tile) {
     Piece piece = whole_tile(*this, cut, tile);
-    const int64_t work = work_of(piece);
-    const int rows = tiles[size_t(tile)].num_rows;
+    const int64_t work = work_of(cut, piece);
+    const int rows = tiles_of(cut.rows)[size_t(tile)].num_rows;
     const int spans = std::max(1, int(largest / rows));
     const bool is_long = num_members > 1 && piece.end_span - piece.first_span > spans;
     if (!is_long || num_partials + work > max_partials) {
@@ -101,12 +128,12 @@ void Step::lay_out(TileCut& cut) const {
       Piece next = piece;
       next.end_span = std::min(piece.first_span + spans, piece.end_span);
       cut.pieces.push_back(next);
-      piece.first_partial += int(work_of(next));
+      piece.first_partial += int(work_of(cut, next));
       piece.first_span = next.end_span;
     }
   }
   std::sort(cut.pieces.begin(), cut.pieces.end(), [&](const Piece& a, const Piece& b) {
-    const int64_t more = work_of(a) - work_of(b);
+    const int64_t more = work_of(cut, a) - work_of(cut, b);
     if (more != 0) return more > 0;
     return a.tile != b.tile ? a.tile > b.tile : a.first_span < b.first_span;
   });

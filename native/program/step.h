@@ -30,7 +30,7 @@ struct Batch {
   const int32_t* adapters = nullptr;     // (sequences,) -1: none; or absent: none for all
 };
 
-// Adjacent rows of one sequence: a tile, whose queries are attended together, or a run, whose keys
+// Adjacent rows of one sequence, or some of its wanted rows: a tile, whose queries are attended together, or a run, whose keys
 // and values lie in one page.
 struct RowRange {
   int sequence;
@@ -48,9 +48,11 @@ struct Piece {
   bool whole() const { return first_partial < 0; }
 };
 
-// How the tiles are cut for the layers of one window and number of key heads. The cut follows the
+// How the tiles of tokens, or of wanted rows, are cut for the layers of one window and number of
+// key heads. The cut follows the
 // threads and the batch, and changes no bit: partials are of single spans, see kernels/attention.h.
 struct TileCut {
+  Rows rows;
   int window;
   int key_heads;
   std::vector<Piece> pieces;  // the largest first
@@ -81,7 +83,7 @@ struct Member {
 };
 
 // Adds a cut unless it is there.
-void add_cut(std::vector<TileCut>& cuts, int window, int key_heads);
+void add_cut(std::vector<TileCut>& cuts, Rows rows, int window, int key_heads);
 
 struct Step {
   explicit Step(const KernelTable& table) : kernels(table) {}
@@ -103,6 +105,7 @@ struct Step {
   uint32_t number = 0;
   Batch batch;
   std::vector<RowRange> tiles, runs;  // of the whole batch
+  std::vector<RowRange> output_tiles;  // where some layer attends for wanted rows alone
   std::vector<TileCut> cuts;          // one a window and number of key heads, known beforehand
   bool one_tile_each = false;  // no sequence has a second tile
   int end_position = 0;        // one past the largest
@@ -110,7 +113,13 @@ struct Step {
   // Before the first step, when all else is known: steps allocate nothing.
   void reserve(int max_tokens);
   void lay_out(const Batch& next);
-  const TileCut& cut(int window, int key_heads) const;
+  const TileCut& cut(Rows rows, int window, int key_heads) const;
+  const std::vector<RowRange>& tiles_of(Rows rows) const {
+    return rows == Rows::kTokens ? tiles : output_tiles;
+  }
+  int position(Rows rows, int row) const {
+    return batch.positions[rows == Rows::kTokens ? row : batch.output_rows[row]];
+  }
   // What an operation whose state begins `offset` floats into a slot remembers of a sequence.
   float* state(int sequence, size_t offset) const {
     return states + size_t(batch.state_slots[sequence]) * state_floats + offset;
@@ -124,9 +133,11 @@ struct Step {
   }
 
  private:
+  bool attends_outputs() const;
   void lay_out_rows(int sequence);
+  void lay_out_outputs();
   void lay_out(TileCut& cut) const;
-  int64_t work_of(const Piece& piece) const;
+  int64_t work_of(const TileCut& cut, const Piece& piece) const;
 };
 
 }  // namespace pyrite

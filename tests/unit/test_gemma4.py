@@ -10,7 +10,7 @@ import pytest
 from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Tensor, open_checkpoint
 from pyrite.graph.compile import attention_layers
-from pyrite.graph.ops import Attention, Graph
+from pyrite.graph.ops import Attention, Graph, Linear, SelectRows
 from pyrite.models.registry import arranged, as_gguf, as_model, build_plan, open_model, read_config
 from variants import changed, hub
 
@@ -31,6 +31,18 @@ def test_the_last_layers_read_the_keys_of_the_last_of_their_kind(golden):
     assert all(op.rope and op.query_norm for op in found), "both are fused"
     assert plan.head_widths == (16, 16, 32)  # what is kept
     assert plan.key_heads == (2, 2, 2)
+
+
+def test_layers_that_keep_nothing_work_on_wanted_rows_alone(golden):
+    """Of a prompt the last half of the model is computed for one row."""
+    plan = build_plan(open_model(golden / "tiny" / SHARING))
+    found = [op for op in plan.ops if isinstance(op, Attention)]
+    rows = [plan.values[op.output].rows for op in found]
+    assert rows == ["tokens"] * 3 + ["outputs"] * 3
+    first = next(index for index, op in enumerate(plan.ops) if isinstance(op, SelectRows))
+    assert first < plan.ops.index(found[3])
+    after = [op for op in plan.ops[plan.ops.index(found[3]) :] if isinstance(op, Linear)]
+    assert {plan.values[op.output].rows for op in after} == {"outputs"}
 
 
 def test_kept_keys_of_nobody_are_no_plan(golden):

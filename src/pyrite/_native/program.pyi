@@ -98,7 +98,15 @@ class Program:
         residual: Columns | None,
     ) -> None: ...
     def add_rotate(
-        self, label: str, *, input: Columns, out: Columns, head_width: int, start: int, rope: int
+        self,
+        label: str,
+        *,
+        rows: Rows,
+        input: Columns,
+        out: Columns,
+        head_width: int,
+        start: int,
+        rope: int,
     ) -> None: ...
     def add_concat(
         self, label: str, *, rows: Rows, left: Columns, right: Columns, out: Columns
@@ -240,6 +248,7 @@ class Program:
         self,
         label: str,
         *,
+        rows: Rows,
         query: Columns,
         key: Columns | None,
         value: Columns | None,

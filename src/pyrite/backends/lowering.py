@@ -233,6 +233,7 @@ class Lowering(StateLowering):
     def rotate(self, label: str, op: Rotate) -> None:
         self.program.add_rotate(
             label,
+            rows=self._rows(op),
             input=self._columns(op.input),
             out=self._output(op),
             head_width=op.head_width,
@@ -249,6 +250,7 @@ class Lowering(StateLowering):
                 )
         self.program.add_attention(
             label,
+            rows=self._rows(op),
             query=self._columns(op.query),
             key=self._optional(op.key),
             value=self._optional(op.value),

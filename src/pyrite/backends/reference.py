@@ -237,7 +237,8 @@ class _Step:
     def rotate(self, op: Rotate) -> Floats:
         x = self.load(op.input)
         split = x.reshape(len(x), x.shape[1] // op.head_width, op.head_width)
-        return meaning.rotate(split, op.rope, self.batch.positions, op.start).reshape(x.shape)
+        turned = meaning.rotate(split, op.rope, self._positions(op), op.start)
+        return turned.reshape(x.shape)
 
     def adapt(self, op: Adapt) -> Floats:
         x = self.load(op.input)
@@ -373,23 +374,33 @@ class _Step:
         return self.load(op.input)[self.batch.output_rows]
 
     def attention(self, op: Attention) -> Floats:
+        positions = self._positions(op)
         query = self._heads(op, op.query, op.heads, op.query_norm)
         if op.key is not None:
             self._remember(op, op.key)
         output = np.empty((len(query), op.heads * op.value_width), np.float32)
-        for rows, table in self._sequences():
-            output[rows] = self._attend(op, table, rows, query)
+        for rows, table in self._sequences(op):
+            if rows.stop > rows.start:
+                output[rows] = self._attend(op, table, positions[rows], query[rows])
         return output
 
     def _heads(self, op: Attention, view: View, count: int, norm: Norm | None) -> Floats:
         """As attention sees them. (tokens, count, head_width)"""
         heads = meaning.heads(self.load(view), count, norm, self.weights)
-        return heads if op.rope is None else meaning.rotate(heads, op.rope, self.batch.positions)
+        return heads if op.rope is None else meaning.rotate(heads, op.rope, self._positions(op))
 
-    def _sequences(self) -> Iterator[tuple[slice, NDArray[np.int32]]]:
+    def _positions(self, op: Op) -> NDArray[np.int32]:
+        """Of each row of what the operation gives."""
+        every = self.batch.positions
+        is_whole = self.plan.values[op.output].rows == "tokens"
+        return every if is_whole else every[self.batch.output_rows]
+
+    def _sequences(self, op: Op) -> Iterator[tuple[slice, NDArray[np.int32]]]:
         """The rows of each, and its pages."""
-        ends = pairwise(self.batch.sequence_starts)
-        for (start, stop), table in zip(ends, self.batch.page_tables, strict=True):
+        starts = self.batch.sequence_starts
+        if self.plan.values[op.output].rows == "outputs":
+            starts = np.searchsorted(self.batch.output_rows, starts).astype(np.int32)
+        for (start, stop), table in zip(pairwise(starts), self.batch.page_tables, strict=True):
             yield slice(start, stop), table
 
     def _values(self, op: Attention, num_tokens: int) -> Floats:
@@ -402,15 +413,18 @@ class _Step:
         """Writes the keys and values of the new tokens to the pages."""
         key = self._heads(op, keys, op.key_heads, op.key_norm)
         value = self._values(op, len(key))
-        for rows, table in self._sequences():
+        for rows, table in self._sequences(op):
             column, slot = np.divmod(self.batch.positions[rows], PAGE_TOKENS)
             self.pages[op.layer].write(table[column], slot, key[rows], value[rows])
 
     def _attend(
-        self, op: Attention, table: NDArray[np.int32], rows: slice, query: Floats
+        self,
+        op: Attention,
+        table: NDArray[np.int32],
+        positions: NDArray[np.int32],
+        query: Floats,
     ) -> Floats:
         """One sequence; pages that lie wholly before every window are not read."""
-        positions = self.batch.positions[rows]
         first = max(0, int(positions[0]) - op.window + 1) if op.window else 0
         stop = int(positions[-1]) + 1
         keys, values = self.pages[op.layer].read(table, first, stop)
@@ -418,7 +432,7 @@ class _Step:
             values = keys[..., : op.value_width]
         visible = meaning.visible_positions(positions, first, stop, op.window)
         sinks = None if op.sinks is None else self.weights.values(op.sinks)
-        return meaning.attend(op, query[rows], keys, values, visible, sinks)
+        return meaning.attend(op, query, keys, values, visible, sinks)
 
 
 OPERATIONS: Mapping[type, Callable[[_Step, Any], Floats]] = {

@@ -51,6 +51,7 @@ class Layer:
     position_bytes: int  # keys and values of one position
     products: int  # of one token with one position
     window: int
+    wanted: bool = False  # for rows whose logits are wanted alone, as `Matrices`
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +110,13 @@ class Work:
 
     def _attention_products(self, step: Step) -> int:
         return sum(
-            layer.products * seen(step.depth, step.tokens, layer.window) for layer in self.layers
+            layer.products * seen(*_rows_of(layer, step), layer.window) for layer in self.layers
         )
+
+
+def _rows_of(layer: Layer, step: Step) -> tuple[int, int]:
+    """How many tokens lie before those that the layer works on, and how many these are."""
+    return (step.depth + step.tokens - 1, 1) if layer.wanted else (step.depth, step.tokens)
 
 
 def seen(depth: int, tokens: int, window: int) -> int:
@@ -133,7 +139,7 @@ def work_of(plan: Plan, checkpoint: Checkpoint, precision: str, kv_type: str) ->
             total[1] += math.prod(tensor.shape) * used // of
     return Work(
         tuple(Matrices(*key, *total) for key, total in matrices.items()),
-        tuple(layer_of(op, kv_type) for op in plan.ops if isinstance(op, Attention)),
+        tuple(layer_of(op, plan, kv_type) for op in plan.ops if isinstance(op, Attention)),
         state_bytes_of(plan),
     )
 
@@ -149,9 +155,10 @@ def matrices_of(op: Op) -> tuple[str, ...]:
     return ()
 
 
-def layer_of(op: Attention, kv_type: str) -> Layer:
+def layer_of(op: Attention, plan: Plan, kv_type: str) -> Layer:
     return Layer(
         position_bytes=op.key_heads * head_bytes(op.head_width, op.kept_value_width, kv_type),
         products=op.heads * (op.head_width + op.value_width),
         window=op.window,
+        wanted=plan.values[op.output].rows == "outputs",
     )

@@ -2,7 +2,9 @@
 
 A model selects rows just before its last norm. Everything after the last operation that remembers
 works on each row by itself, so the selection moves up to there: a prompt's last feed-forward block
-is computed for one row, and not at all for a chunk whose logits nobody wants.
+is computed for one row, and not at all for a chunk whose logits nobody wants. Attention to what
+another layer keeps remembers nothing: of a model whose last layers share keys and values, a prompt
+passes the first ones alone.
 """
 
 from __future__ import annotations
@@ -12,18 +14,22 @@ from dataclasses import replace
 from pyrite.graph.ops import (
     REMEMBERING,
     AdaptEmbed,
+    Attention,
     Embed,
     EmbedPositions,
     Graph,
     Op,
-    Rotate,
     SelectRows,
 )
 from pyrite.graph.rewrite import map_operands, operands
 from pyrite.graph.values import Value, View
 
-# These work on tokens, never on outputs.
-NEEDS_POSITIONS = (Embed, AdaptEmbed, EmbedPositions, Rotate, *REMEMBERING)
+
+def needs_tokens(op: Op) -> bool:
+    """It works on tokens, never on outputs."""
+    if isinstance(op, Attention):
+        return op.key is not None
+    return isinstance(op, (Embed, AdaptEmbed, EmbedPositions, *REMEMBERING))
 
 
 def select_early(graph: Graph) -> Graph:
@@ -36,7 +42,7 @@ def _full(graph: Graph) -> set[int]:
     """Values that are needed for every token."""
     full = {graph.result} if graph.values[graph.result].rows == "tokens" else set()
     for op in reversed(graph.ops):
-        if isinstance(op, NEEDS_POSITIONS):
+        if needs_tokens(op):
             full.add(op.output)
         if isinstance(op, SelectRows) and op.output == graph.result:
             full.add(op.input.value)
