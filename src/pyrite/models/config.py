@@ -171,6 +171,7 @@ class Family:
     window_pattern: int = 0
     may_have_windows: bool = False  # where the file says so
     scales_embeddings: bool = False  # by sqrt(width)
+    scales_residual: bool = False  # what a block adds to the stream, where the file says so
     divides_logits: bool = False  # `logit_scale` is a divisor
     query_bias: bool = False  # always there
     head_norms: HeadNorms = ""

@@ -189,7 +189,8 @@ def experts(folder: Folder) -> None:
     kinds = hub_config.layer_types(folder, ("dense", "sparse"), "mlp_layer_types")
     if kinds is not None:
         leading = kinds.count("dense")
-    folder.put("leading_dense_block_count", leading)
+    if kinds is None or "dense" not in kinds[leading:]:
+        folder.put("leading_dense_block_count", leading)
     hub_config.told_mixtures(folder, _mixtures(folder, leading, kinds))
     keys.integer("moe_layer_freq", 1, 1, 1)
     shared = keys.integer("n_shared_experts", 0, limits.MAX_EXPERTS, 0)

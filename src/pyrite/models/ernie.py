@@ -33,9 +33,7 @@ def translate_moe(folder: Folder) -> None:
     folder.put("expert_shared_count", shared)
     width = shared * folder.stated("expert_feed_forward_length")
     folder.put("expert_shared_feed_forward_length", width)
-    first, step = _mixtures(folder)
-    folder.put("leading_dense_block_count", first)
-    folder.put("interleave_moe_layer_step", step)
+    _mixtures(folder)
     folder.change("exp_probs_b.bias", derived.flattened)
     if keys.integer("num_nextn_predict_layers", 0, limits.MAX_LAYERS, 0):
         for name in [name for name in folder.tensors.all if name.startswith(PREDICTING)]:
@@ -43,15 +41,18 @@ def translate_moe(folder: Folder) -> None:
     hub_config.ignore(folder, "moe_norm_min", "moe_capacity", "moe_use_aux_free", "moe_gate")
 
 
-def _mixtures(folder: Folder) -> tuple[int, int]:
-    """The first layer with experts, and every so many-th after it has some, too."""
+def _mixtures(folder: Folder) -> None:
+    """The first layer with experts, and every so many-th after it has some, too. Where they end
+    before the last layer, GGUF has no word for it, and the tensors alone tell."""
     keys, last = folder.keys, folder.num_layers - 1
     first = keys.integer("moe_layer_start_index", 0, last, 1)
     end = keys.integer("moe_layer_end_index", -1, last, -1)
     step = keys.integer("moe_layer_interval", 1, limits.MAX_LAYERS, 1)
     layers = range(first, (last if end == -1 else end) + 1)
     hub_config.told_mixtures(folder, [index for index in layers if (index + 1) % step == 0])
-    return first, step
+    if end in (-1, last):
+        folder.put("leading_dense_block_count", first)
+        folder.put("interleave_moe_layer_step", step)
 
 
 _MOE = {

@@ -17,6 +17,7 @@ from pyrite.errors import FormatError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint, Tensor
 from pyrite.graph.ops import Routing
 from pyrite.models import config as limits
+from pyrite.models import gguf_held as held
 from pyrite.models.config import (
     ExpertsConfig,
     Family,
@@ -38,15 +39,10 @@ HARMLESS = frozenset(
         "tensor_data_layout",
         "rope.scaling.finetuned",
         "attention.causal",
-        "attention.head_count_kv",
-        "expert_group_count",
-        "leading_dense_block_count",
-        "interleave_moe_layer_step",
         "n_deepstack_layers",  # which see, too
         "nextn_predict_layers",  # see models.predictors
         "pooling_type",
-        "rope.dimension_sections",  # of images: all parts of a text's positions are the same
-        "use_parallel_residual",
+        "use_parallel_residual",  # a norm of its own shows it; old files say true of all
     }
 )
 SHARES = {1: "softmax", 2: "sigmoid"}  # expert_gating_func
@@ -69,6 +65,9 @@ def read_gguf_config(
     head_width, value_width = _head_widths(keys, width, heads, latent)
     turned = latent.plain_width + latent.rope_width if latent else head_width
     layers = _layers(keys, checkpoint, family, heads, head_width, context_length or full_length)
+    held.hold_mixtures(keys, layers)
+    if latent is not None:
+        held.hold_latent(keys, latent, heads[0])
     config = ModelConfig(
         architecture=checkpoint.architecture,
         vocabulary=keys.integer("vocab_size", 1, limits.MAX_VOCABULARY, _rows(checkpoint)),
@@ -83,10 +82,10 @@ def read_gguf_config(
         activation=family.activation,
         attention_scale=_scale(keys, family, num_layers, width / max(1, *heads), turned)
         * (latent_growth(keys) if latent else 1.0),
-        attention_softcap=keys.number("attn_logit_softcapping", 0.0, 1e6, family.attention_softcap),
+        attention_softcap=_softcap(keys, family),
         final_softcap=keys.number("final_logit_softcapping", 0.0, 1e6, family.final_softcap),
         embedding_scale=_embedding_scale(keys, family, width),
-        residual_scale=keys.number("residual_scale", 1e-6, 1e6, 1.0),
+        residual_scale=_residual_scale(keys, family),
         logit_scale=_logit_scale(keys, family),
         tied="output.weight" not in tensors,
         query_bias=family.query_bias or "blk.0.attn_q.bias" in tensors,
@@ -94,7 +93,7 @@ def read_gguf_config(
         feed_forward_bias="blk.0.ffn_up.bias" in tensors,
         head_norms=_head_norms(family, tensors),
         feed_forward_norm="blk.0.ffn_norm.weight" in tensors,
-        kernel=keys.integer("shortconv.l_cache", 0, limits.MAX_KERNEL, 0),
+        kernel=_short_kernel(keys, tensors),
         experts=_experts(keys, checkpoint, family),
         latent=latent,
         space=read_space(keys, checkpoint),
@@ -106,8 +105,11 @@ def read_gguf_config(
 
 
 def _heads(keys: Fields, family: Family, num_layers: int) -> tuple[int, ...]:
-    least, default = (1, MISSING) if family.has_attention else (0, 0)
-    return _per_layer(keys, "attention.head_count", num_layers, least, limits.MAX_HEADS, default)
+    if family.has_attention:
+        return _per_layer(keys, "attention.head_count", num_layers, 1, limits.MAX_HEADS)
+    for key in ("attention.head_count", "attention.head_count_kv"):
+        keys.integer(key, 0, 0, 0)
+    return (0,) * num_layers
 
 
 def _per_layer(
@@ -127,13 +129,14 @@ def _head_widths(
     if latent is not None:
         return latent.key_rank + latent.rope_width, latent.key_rank
     most = max(heads)
-    if most and width % most and keys.get("attention.key_length") is None:
+    if most == 0:
+        return 1, 1
+    if width % most and keys.get("attention.key_length") is None:
         raise FormatError(
             f"{keys.called('attention.head_count')} = {most}: {keys.called('embedding_length')} ="
             f" {width} is no multiple of it, and {keys.called('attention.key_length')} is missing"
         )
-    default = width // most if most else 1
-    head_width = keys.integer("attention.key_length", 1, limits.MAX_HEAD_WIDTH, default)
+    head_width = keys.integer("attention.key_length", 1, limits.MAX_HEAD_WIDTH, width // most)
     value_width = keys.integer("attention.value_length", 1, limits.MAX_HEAD_WIDTH, head_width)
     return head_width, value_width
 
@@ -153,6 +156,22 @@ def _embedding_scale(keys: Fields, family: Family, width: int) -> float:
     return keys.number("embedding_scale", 1e-6, 1e6, default)
 
 
+def _softcap(keys: Fields, family: Family) -> float:
+    if not family.has_attention:
+        return 0.0
+    return keys.number("attn_logit_softcapping", 0.0, 1e6, family.attention_softcap)
+
+
+def _residual_scale(keys: Fields, family: Family) -> float:
+    return keys.number("residual_scale", 1e-6, 1e6, 1.0) if family.scales_residual else 1.0
+
+
+def _short_kernel(keys: Fields, tensors: Mapping[str, Tensor]) -> int:
+    if not any(".shortconv." in name for name in tensors):
+        return 0
+    return keys.integer("shortconv.l_cache", 0, limits.MAX_KERNEL, 0)
+
+
 def _logit_scale(keys: Fields, family: Family) -> float:
     """Granite's key is a divisor, Cohere's a factor."""
     scale = keys.number("logit_scale", 1e-6, 1e6, 1.0)
@@ -168,10 +187,12 @@ def _layers(
     context_length: int,
 ) -> tuple[LayerConfig, ...]:
     count = len(heads)
-    ropes = read_ropes(keys, checkpoint, family, head_width, context_length)
     windows = _windows(keys, family, count)
+    has_windows = any(windows)
+    ropes = read_ropes(keys, checkpoint, family, head_width, context_length, has_windows)
     turning = _turning(keys, family, windows)
     feed_forward = _per_layer(keys, "feed_forward_length", count, 0, limits.MAX_WIDTH, 0)
+    held.hold_feed_forward(keys, feed_forward, checkpoint.tensors)
     key_heads = _key_heads(keys, family, heads)
     is_mixture = keys.integer("expert_count", 0, limits.MAX_EXPERTS, 0) > 0
     found = []
@@ -193,7 +214,7 @@ def _layers(
 def _key_heads(keys: Fields, family: Family, heads: tuple[int, ...]) -> tuple[int, ...]:
     """Of each layer; 0: it has no attention."""
     found = heads
-    if keys.get("attention.head_count_kv") is not None:
+    if any(heads) and keys.get("attention.head_count_kv") is not None:
         found = _per_layer(keys, "attention.head_count_kv", len(heads), 0, max(heads))
     for own, shared in zip(heads, found, strict=True):
         if shared:
@@ -203,6 +224,7 @@ def _key_heads(keys: Fields, family: Family, heads: tuple[int, ...]) -> tuple[in
     default = family.attention_period
     period = keys.integer("full_attention_interval", 1, limits.MAX_LAYERS, default)
     recurrent = _pattern(keys, "attention.recurrent_layers", period, len(heads))
+    held.hold_period(keys, "full_attention_interval", period, recurrent)
     return tuple(0 if other else own for own, other in zip(found, recurrent, strict=True))
 
 
@@ -211,10 +233,11 @@ def _turning(keys: Fields, family: Family, windows: tuple[int, ...]) -> tuple[bo
     turns = family.turns
     if family.states_turning:
         turns = keys.boolean("rope.scaling.finetuned", True)
-    by_layer = _pattern(keys, "rope.layer_pattern", family.still_period, len(windows))
     if family.turns_in_windows and any(windows):
-        by_layer = tuple(window > 0 for window in windows)
-    return tuple(turns and own for own in by_layer)
+        return tuple(turns and window > 0 for window in windows)
+    if not turns or not family.still_period:
+        return (turns,) * len(windows)
+    return _pattern(keys, "rope.layer_pattern", family.still_period, len(windows))
 
 
 def _windows(keys: Fields, family: Family, num_layers: int) -> tuple[int, ...]:
@@ -222,6 +245,8 @@ def _windows(keys: Fields, family: Family, num_layers: int) -> tuple[int, ...]:
         return (0,) * num_layers
     default = 0 if family.may_have_windows else family.window or MISSING
     window = keys.integer("attention.sliding_window", 0, limits.MAX_CONTEXT, default)
+    if window == 0:
+        return (0,) * num_layers
     period = family.window_pattern or num_layers + 1
     narrow = _pattern(keys, "attention.sliding_window_pattern", period, num_layers)
     return tuple(window if inside else 0 for inside in narrow)
@@ -239,6 +264,8 @@ def _pattern(keys: Fields, key: str, period: int, num_layers: int) -> tuple[bool
 def _scale(
     keys: Fields, family: Family, num_layers: int, width_by_heads: float, head_width: int
 ) -> float:
+    if not family.has_attention:
+        return 1.0
     wide = num_layers == family.wide_scale_layers
     default = (width_by_heads if wide else float(head_width)) ** -0.5
     scale = keys.number("attention.scale", 0.0, 1e3, 0.0)
@@ -248,7 +275,7 @@ def _scale(
 def _experts(keys: Fields, checkpoint: Checkpoint, family: Family) -> ExpertsConfig | None:
     count = keys.integer("expert_count", 0, limits.MAX_EXPERTS, 0)
     if count == 0:
-        keys.get("expert_used_count")
+        keys.integer("expert_used_count", 0, 0, 0)
         return None
     if family.routing is None:
         raise UnsupportedError(
@@ -299,10 +326,11 @@ def _expert_width(keys: Fields, checkpoint: Checkpoint) -> int:
 
 
 def _shared_width(keys: Fields, checkpoint: Checkpoint) -> int:
-    keys.integer("expert_shared_count", 0, limits.MAX_EXPERTS, 0)
     tensor = _first(checkpoint, "ffn_down_shexp.weight")
     default = 0 if tensor is None else tensor.shape[-1]
-    return keys.integer("expert_shared_feed_forward_length", 0, limits.MAX_WIDTH, default)
+    held.hold_shared(keys, _expert_width(keys, checkpoint), default)
+    most = 0 if tensor is None else limits.MAX_WIDTH
+    return keys.integer("expert_shared_feed_forward_length", 0, most, default)
 
 
 def _first(checkpoint: Checkpoint, name: str) -> Any:

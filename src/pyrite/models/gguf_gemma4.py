@@ -28,6 +28,10 @@ def read_gemma4(
     keys.integer("attention.value_length_swa", width, width, width)
     keys.integer("attention.value_length", head_width, head_width, head_width)
     keys.integer("rope.dimension_count_swa", 2, width, width)
+    keys.number("attn_logit_softcapping", 0.0, 0.0, 0.0)
+    if still := [index for index, layer in enumerate(layers) if layer.key_heads == 0]:
+        problem = f"layer {still[0]} has no heads of keys, and {checkpoint.architecture} needs some"
+        raise FormatError(problem)
     most = limits.MAX_WIDTH // len(layers)
     num_shared = num_shared_layers(keys, len(layers))
     return Gemma4Config(

@@ -22,24 +22,26 @@ def read_space(keys: Fields, checkpoint: Checkpoint) -> StateSpaceConfig | None:
     kernel = keys.integer("ssm.conv_kernel", 0, limits.MAX_KERNEL, 0)
     if kernel == 0:
         return None
+    is_first = any(name.endswith(".ssm_x.weight") for name in checkpoint.tensors)  # Mamba, not 2
+    has_weights = any(name.endswith(".ssm_dt_norm.weight") for name in checkpoint.tensors)
     return StateSpaceConfig(
         kernel=kernel,
         inner=keys.integer("ssm.inner_size", 1, limits.MAX_WIDTH),
         state=keys.integer("ssm.state_size", 1, limits.MAX_WIDTH),
         heads=keys.integer("ssm.time_step_rank", 1, limits.MAX_WIDTH),
-        groups=keys.integer("ssm.group_count", 0, limits.MAX_HEADS, 0) or 1,
+        groups=keys.integer("ssm.group_count", 0, 1 if is_first else limits.MAX_HEADS, 0) or 1,
         has_norm=any(name.endswith(".ssm_norm.weight") for name in checkpoint.tensors),
         step_limits=step_limits(keys, STEP_LIMITS),
-        part_eps=_part_eps(keys),
+        part_eps=_part_eps(keys) if is_first and not has_weights else 0.0,
     )
 
 
 def _part_eps(keys: Fields) -> float:
     """Falcon-Mamba's, where the file does not say, is that of the layers' norms."""
-    has_norms = keys.boolean("ssm.dt_b_c_rms", False)
+    if not keys.boolean("ssm.dt_b_c_rms", False):
+        return 0.0
     default = keys.number("attention.layer_norm_rms_epsilon", 0.0, 1.0, 1e-5)
-    eps = keys.number(PART_EPS, 1e-12, 1.0, default)
-    return eps if has_norms else 0.0
+    return keys.number(PART_EPS, 1e-12, 1.0, default)
 
 
 def read_wkv(keys: Fields, width: int) -> WkvConfig | None:

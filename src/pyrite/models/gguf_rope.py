@@ -14,6 +14,7 @@ from pyrite.graph.values import Rope, RopeScaling
 from pyrite.models import config as limits
 from pyrite.models.config import Family
 from pyrite.models.fields import Fields
+from pyrite.models.gguf_held import hold_sections
 from pyrite.records import dataclass
 
 FREQUENCY_FACTORS = "rope_freqs.weight"
@@ -29,7 +30,12 @@ class Ropes:
 
 
 def read_ropes(
-    keys: Fields, checkpoint: Checkpoint, family: Family, head_width: int, context_length: int
+    keys: Fields,
+    checkpoint: Checkpoint,
+    family: Family,
+    head_width: int,
+    context_length: int,
+    has_windows: bool,
 ) -> Ropes:
     """`context_length`: what the model is loaded for. Some scalings apply beyond a length only;
     which side of it a model is on is decided once, for keys are kept as they were turned."""
@@ -39,6 +45,7 @@ def read_ropes(
     width = keys.integer("rope.dimension_count", 2, head_width, head_width)
     if width % 2:
         raise FormatError(f"{keys.called('rope.dimension_count')} = {width}: must be even")
+    hold_sections(keys, width)
     theta = keys.number("rope.freq_base", limits.MIN_THETA, limits.MAX_THETA, family.theta)
     scaling = _scaling(keys, family, checkpoint, width, context_length)
     factors = _factors(checkpoint, FREQUENCY_FACTORS, width)
@@ -49,7 +56,7 @@ def read_ropes(
     whole = Rope(theta, width, family.rope_layout, scaling or factors)
     if family.grows_queries:
         whole = _growing(keys, whole, head_width)
-    if family.local_theta == 0 and family.scales_local:
+    if not has_windows or (family.local_theta == 0 and family.scales_local):
         return Ropes(whole, whole)
     default = family.local_theta or theta
     local = keys.number("rope.freq_base_swa", limits.MIN_THETA, limits.MAX_THETA, default)
@@ -74,21 +81,24 @@ def _growing(keys: Fields, rope: Rope, head_width: int) -> Rope:
 def _scaling(
     keys: Fields, family: Family, checkpoint: Checkpoint, width: int, context_length: int
 ) -> RopeScaling | None:
-    factor = keys.number("rope.scaling.factor", 0.0, 1e6, 0.0)
-    linear = keys.number("rope.scale_linear", 0.0, 1e6, 0.0)  # of old files
+    """Each kind reads its own keys: those of another one are left over, and refused as such.
+
+    A factor without a kind is linear, as llama.cpp takes it. The original length is in files whose
+    positions are not scaled, too.
+    """
+    factor = _factor(keys)
     has_factors = LONG_FACTORS in checkpoint.tensors or SHORT_FACTORS in checkpoint.tensors
-    default = "longrope" if has_factors else "linear" if linear else "none"
+    default = "longrope" if has_factors else "linear" if factor else "none"
     kind = keys.text("rope.scaling.type", default)
     original = keys.integer("rope.scaling.original_context_length", 0, limits.MAX_CONTEXT, 0)
-    attention = keys.number("rope.scaling.attn_factor", 0.0, 1e3, 1.0)
-    truncate = keys.boolean("rope.scaling.truncate", family.truncates_yarn)
-    fast = keys.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0)
-    slow = keys.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0)
-    keys.number("rope.scaling.yarn_ext_factor", 1.0, 1.0, 1.0)
-    stated = keys.number("rope.scaling.yarn_attn_factor", 0.0, 1e3, 0.0)
-    factor = factor or linear
-    if has_factors and kind in ("none", "longrope"):
-        return _long(checkpoint, width, original, attention, context_length)
+    is_long = has_factors and kind in ("none", "longrope")
+    if factor not in (0.0, 1.0) and (is_long or kind == "none"):
+        raise FormatError(
+            f"{keys.called('rope.scaling.factor')} = {factor:g}, and"
+            f" {keys.called('rope.scaling.type')} = {kind!r} has none"
+        )
+    if is_long:
+        return _long(checkpoint, width, original, _attention(keys), context_length)
     _refuse_unread(checkpoint, SHORT_FACTORS, LONG_FACTORS)
     if kind == "none" or (kind == "linear" and factor in (0.0, 1.0)):
         return None
@@ -107,14 +117,37 @@ def _scaling(
         )
     if kind == "dynamic":
         return RopeScaling("dynamic", factor, original_context=original)
+    return _yarn(keys, family, factor, original)
+
+
+def _factor(keys: Fields) -> float:
+    """By its name, or by that of old files."""
+    factor = keys.number("rope.scaling.factor", 0.0, 1e6, 0.0)
+    linear = keys.number("rope.scale_linear", 0.0, 1e6, 0.0)
+    if factor and linear and factor != linear:
+        raise FormatError(
+            f"{keys.called('rope.scaling.factor')} = {factor:g}, and"
+            f" {keys.called('rope.scale_linear')} = {linear:g}: which holds?"
+        )
+    return factor or linear
+
+
+def _attention(keys: Fields) -> float:
+    return keys.number("rope.scaling.attn_factor", 0.0, 1e3, 1.0)
+
+
+def _yarn(keys: Fields, family: Family, factor: float, original: int) -> RopeScaling:
+    keys.number("rope.scaling.yarn_ext_factor", 1.0, 1.0, 1.0)
+    stated = keys.number("rope.scaling.yarn_attn_factor", 0.0, 1e3, 0.0)
+    attention = _attention(keys)
     return RopeScaling(
         "yarn",
         factor,
         original_context=original,
-        beta_fast=fast,
-        beta_slow=slow,
+        beta_fast=keys.number("rope.scaling.yarn_beta_fast", 1e-3, 1e6, 32.0),
+        beta_slow=keys.number("rope.scaling.yarn_beta_slow", 1e-3, 1e6, 1.0),
         attention_factor=stated or attention * _yarn_growth(keys, factor),
-        truncate=truncate,
+        truncate=keys.boolean("rope.scaling.truncate", family.truncates_yarn),
     )
 
 
@@ -140,6 +173,8 @@ def _yarn_growth(keys: Fields, factor: float) -> float:
 
 def latent_growth(keys: Fields) -> float:
     """Of the scores of latent attention, whose queries and keys yarn leaves as they are."""
+    if keys.get("rope.scaling.type") is None:
+        return 1.0
     multiplier, factor = _log_multiplier(keys), keys.number("rope.scaling.factor", 0.0, 1e6, 0.0)
     return growth(factor, 10 * multiplier) ** 2
 

@@ -16,7 +16,13 @@ from pyrite.models import hub_config, llama
 from pyrite.models.config import Family
 from pyrite.models.hub import ATTENTION, PRE_NORM, PRE_NORMS, Folder, hub
 
-GRANITE = Family(name="granite", layer=llama.layer, rope_layout="pairs", divides_logits=True)
+GRANITE = Family(
+    name="granite",
+    layer=llama.layer,
+    rope_layout="pairs",
+    divides_logits=True,
+    scales_residual=True,
+)
 GRANITE_MOE = replace(GRANITE, name="granitemoe", routing=Routing(1))
 
 # Of config.json, which has 1 where it says nothing, and of GGUF.

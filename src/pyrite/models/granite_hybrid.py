@@ -32,6 +32,7 @@ GRANITE_HYBRID = Family(
     rope_layout="pairs",
     states_turning=True,
     divides_logits=True,
+    scales_residual=True,
     routing=Routing(1),
     arrange=mamba2.arrange,
 )

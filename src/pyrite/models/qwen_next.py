@@ -168,11 +168,12 @@ def _translate(folder: Folder) -> None:
 def _put_kinds(folder: Folder) -> None:
     """Which layers have a state, and which attention."""
     period = folder.keys.integer("full_attention_interval", 1, limits.MAX_LAYERS, PERIOD)
-    folder.put("full_attention_interval", period)
+    by_period = [(index + 1) % period != 0 for index in range(folder.num_layers)]
     types = hub_config.layer_types(folder, ("linear_attention", "full_attention"))
-    if types is not None:
-        recurrent = [kind == "linear_attention" for kind in types]
-        folder.put("attention.recurrent_layers", recurrent)
+    recurrent = by_period if types is None else [kind == "linear_attention" for kind in types]
+    if recurrent == by_period:  # a list holds where both are stated
+        folder.put("full_attention_interval", period)
+    folder.put("attention.recurrent_layers", recurrent)
 
 
 def _put_heads(folder: Folder) -> None:
@@ -208,7 +209,9 @@ def _tile(folder: Folder) -> None:
     """From runs of heads that read the same keys to heads that read them by turns; and the parts of
     positions that files of Qwen 3.5 must state."""
     if not folder.has("rope.dimension_sections"):
-        folder.put("rope.dimension_sections", [11, 11, 10, 0])
+        pairs = folder.stated("rope.dimension_count") // 2
+        third = -(-pairs // 3)
+        folder.put("rope.dimension_sections", [third, third, pairs - 2 * third, 0])
     key_heads, heads = folder.stated("ssm.group_count"), folder.stated("ssm.time_step_rank")
     if heads == key_heads:
         return
