@@ -23,7 +23,8 @@ PLAIN = Model(32, tuple(range(32)), query_groups=4)
 
 
 def kind(part, recipe, model=PLAIN, layer=0, columns=4096):
-    name = part if part in ("output.weight", "token_embd.weight") else f"blk.{layer}.{part}.weight"
+    whole = ("output.weight", "token_embd.weight", "per_layer_token_embd.weight")
+    name = part if part in whole else f"blk.{layer}.{part}.weight"
     return type_of(name, columns, RECIPES[recipe], model)
 
 
@@ -88,6 +89,8 @@ def test_rules_that_look_at_the_model():
     assert kind("ffn_down", "q4_0", informed) == "Q4_1"
     assert kind("ffn_down", "iq4_nl", informed) == "IQ4_NL"
     assert kind("token_embd.weight", "q4_k_m", Model(32, (), tied=True)) == "Q6_K"
+    assert kind("per_layer_token_embd.weight", "q4_k_m", Model(32, (), tied=True)) == "Q6_K"
+    assert kind("per_layer_token_embd.weight", "q4_k_m", Model(32, ())) == "Q4_K"
 
 
 def test_values_are_counted_by_the_layers_that_have_them():

@@ -201,6 +201,7 @@ RECIPES: Mapping[str, Recipe] = {
 }
 
 PLAIN = ("F32", "F16", "BF16")
+EMBEDDINGS = ("token_embd.weight", "per_layer_token_embd.weight")
 # For columns that no superblock of 256 fits into.
 NARROWER = {
     "Q2_K": "IQ4_NL",
@@ -247,7 +248,7 @@ def fitting(kind: str, columns: int) -> str:
 def _wanted(name: str, columns: int, recipe: Recipe, model: Model) -> str:
     if recipe.base in PLAIN:
         return recipe.base
-    if name == "output.weight" or (model.tied and name == "token_embd.weight"):
+    if name == "output.weight" or (model.tied and name in EMBEDDINGS):
         whole = columns % FORMATS[recipe.base].block_columns == 0
         return "Q6_K" if whole and recipe.base != "Q8_0" else "Q8_0"
     for rule in recipe.rules:
