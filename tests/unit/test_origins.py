@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,11 +15,14 @@ from pyrite.models.origins import Origins
 from pyrite.models.registry import as_gguf, build_plan, open_model
 
 
-def changed(golden: Path, tmp_path: Path, case: str, **changes: object) -> Path:
-    """A folder with other keys; `...` takes one out."""
+def changed(golden: Path, tmp_path: Path, case: str, **changes: Any) -> Path:
+    """A folder with other keys; `...` takes one out. Keys within text_config are added to it."""
     folder = tmp_path / "model"
     shutil.copytree(golden / "tiny" / case, folder)
-    config = json.loads((folder / "config.json").read_text()) | changes
+    config = json.loads((folder / "config.json").read_text())
+    if "text_config" in changes:
+        changes = {"text_config": config["text_config"] | changes["text_config"]}
+    config |= changes
     kept = {key: value for key, value in config.items() if value is not ...}
     (folder / "config.json").write_text(json.dumps(kept))
     return folder
@@ -36,6 +40,21 @@ CASES = {
         "gpt2",
         {"n_head": 3},
         "n_head = 3: n_embd = 64 is no multiple of it, and head_dim is not stated",
+    ),
+    "a size of the text's own": (
+        "qwen3_vl",
+        {"text_config": {"intermediate_size": 96}},
+        r"intermediate_size = 96, and blk\.0\.ffn_up\.weight has 48",
+    ),
+    "sections of the text's own": (
+        "qwen3_vl",
+        {"text_config": {"head_dim": 32}},
+        r"rope_parameters\.mrope_section = \[3, 3, 2, 0\]: 8 pairs of columns, and 16 turn",
+    ),
+    "experts of another width": (
+        "deepseek_v3",
+        {"moe_intermediate_size": 64},
+        r"n_shared_experts = 1 of moe_intermediate_size = 64 columns, and ffn_down_shexp",
     ),
     "an odd head": ("qwen3", {"head_dim": 15}, "15 of 15 columns of a head turn: must be even"),
     "a factor below one": ("llama", {"rope_scaling": YARN}, r"rope_scaling.factor = 0.5"),

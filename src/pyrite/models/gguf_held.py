@@ -45,7 +45,8 @@ def hold_shared(keys: Fields, expert_width: int, width: int) -> None:
     count = keys.integer("expert_shared_count", 0, limits.MAX_EXPERTS)
     if count * expert_width != width:
         raise FormatError(
-            f"{keys.called('expert_shared_count')} = {count}: {count * expert_width} columns, and"
+            f"{keys.called('expert_shared_count')} = {count} of"
+            f" {keys.called('expert_feed_forward_length')} = {expert_width} columns, and"
             f" ffn_down_shexp.weight has {width}"
         )
 

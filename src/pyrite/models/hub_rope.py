@@ -127,7 +127,7 @@ def _sections(folder: Folder, keys: Fields) -> None:
         counts = [
             Fields({"mrope_section": part}).integer("mrope_section", 0, 4096) for part in parts
         ]
-        folder.put("rope.dimension_sections", [*counts, 0])
+        folder.put("rope.dimension_sections", [*counts, 0], of=keys.called("mrope_section"))
 
 
 def _scaled(folder: Folder, keys: Fields, kind: str) -> None:

@@ -5,7 +5,7 @@ Looks at shapes and keys alone, and at those tensors only that are known to be w
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from pyrite.formats.checkpoint import Checkpoint, Tensor
@@ -94,7 +94,9 @@ def _told(checkpoint: Checkpoint, key: str, stated: int) -> str:
     if checkpoint.format == "gguf":
         return f"{checkpoint.architecture}.{key} = {stated}"
     names = NAMES[key]
-    own = next((name for name in names if checkpoint.config.get(name) is not None), None)
+    inner = checkpoint.config.get("text_config")
+    keys = {**checkpoint.config, **(inner if isinstance(inner, Mapping) else {})}
+    own = next((name for name in names if keys.get(name) is not None), None)
     return f"{own} = {stated}" if own else f"{names[0]} is not stated, which means {stated}"
 
 
