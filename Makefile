@@ -83,7 +83,9 @@ format: $(VENV)/.dev
 ui:
 	cd ui && npm ci --ignore-scripts --no-audit --no-fund && npm run build
 
-# The native tests under the sanitizers: address and undefined behaviour together, then threads.
+# The native tests under the sanitizers: address and undefined behaviour together, then threads. Told of
+# undefined behaviour alone, a program would go on and end well.
+sanitize: export UBSAN_OPTIONS = halt_on_error=1:print_stacktrace=1
 sanitize: $(VENV)/.tools
 	@for kinds in address,undefined thread; do \
 		folder=build/sanitize-$${kinds%%,*}; \

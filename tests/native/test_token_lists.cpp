@@ -34,6 +34,9 @@ bool reads(const std::string& text) {
 
 int main() {
   CHECK(reads(kFile));
+  for (const char* least : {R"({"": 0})", "{}"}) {
+    CHECK(reads(std::string(R"({"model": {"merges": [""], "vocab": )") + least + "}}"));
+  }
   for (size_t size = 0; size < kFile.size(); ++size) CHECK(!reads(kFile.substr(0, size)));
   std::mt19937 random(5);
   size_t read = 0;
