@@ -29,6 +29,11 @@ CASES = [
     "qwen2_moe",
     "some_experts",
     "deepseek_v3",
+    "fused",
+    "fused_mixtral",
+    "fused_gpt_oss",
+    "fused_qwen3_5",
+    "turned",
 ]
 
 

@@ -442,3 +442,61 @@ def test_matrices_under_two_names(golden: Path, tmp_path: Path, old: str, new: s
     for model in (base, open_checkpoint(tmp_path / "model.gguf")):
         with pytest.raises(ModelError, match=text):
             read_adapter("a", tmp_path / "a", model)
+
+
+def fused(golden: Path, tmp_path: Path, **config: object) -> Path:
+    """Of experts that are one parameter, with another configuration."""
+    folder = tmp_path / "a"
+    shutil.copytree(golden / "adapters" / "fused_mixtral", folder)
+    path = folder / "adapter_config.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), **config}))
+    return folder
+
+
+PARAMETERS = {
+    "no module": ({"target_parameters": ["mlp.experts.w9"]}, UnsupportedError, "names .*w9"),
+    "no list": ({"target_parameters": "down_proj"}, FormatError, "must be a list"),
+    "one of two": ({"target_parameters": ["gate_up_proj", "gate.weight"]}, TensorError, "names 1"),
+    "none of two": ({"target_parameters": None}, TensorError, "it has 2 pairs of matrices for"),
+    "ranks": ({"rank_pattern": {"gate_up_proj": 5}}, TensorError, "24 ranks: no multiple of 5"),
+    "fewer experts": ({"rank_pattern": {"gate_up_proj": 12}}, TensorError, r"of \(2, 192, 64\)"),
+    "a rank that is none": ({"rank_pattern": {"gate_up_proj": 0.5}}, FormatError, "a rank is 1 to"),
+}
+
+
+@pytest.mark.parametrize("case", PARAMETERS)
+def test_parameters_that_the_matrices_are_not_for(golden: Path, tmp_path: Path, case: str):
+    config, error, message = PARAMETERS[case]
+    folder = fused(golden, tmp_path, **config)
+    with pytest.raises(error, match=message):
+        read_adapter("a", folder, open_checkpoint(golden / "tiny" / "mixtral"))
+
+
+def test_experts_of_another_model(golden: Path, tmp_path: Path):
+    folder = fused(golden, tmp_path)
+    for other in ("llama", "qwen3_moe"):
+        with pytest.raises(ModelError, match=r"which .* has not|and qwen3_moe has it as"):
+            read_adapter("a", folder, open_checkpoint(golden / "tiny" / other))
+
+
+@pytest.mark.parametrize("version", ["0.18.1", "0.19.0", None])
+def test_square_experts_go_by_pefts_version(golden: Path, tmp_path: Path, version: str | None):
+    """The down matrices of this model are square, and alone they do not tell which way they go."""
+    folder, target = tmp_path / "a", ["output_linear.weight"]
+    shutil.copytree(golden / "adapters" / "turned", folder)
+    path = folder / "adapter_model.safetensors"
+    kept = {
+        name: dequantize(one.read(), one.type, one.shape)
+        for name, one in tensors_of([read_safetensors(path)]).items()
+        if "input_linear" not in name
+    }
+    save_file(kept, path)
+    config = json.loads((folder / "adapter_config.json").read_text())
+    config |= {"target_parameters": target, "peft_version": version}
+    (folder / "adapter_config.json").write_text(json.dumps(config))
+    base = open_checkpoint(golden / "tiny" / "granitemoe")
+    if version == "0.19.0":
+        assert "blk.0.ffn_down_exps.weight" in read_adapter("a", folder, base).pairs
+        return
+    with pytest.raises(UnsupportedError, match="is square, and peft_version = "):
+        read_adapter("a", folder, base)

@@ -24,19 +24,24 @@ Translation = Callable[[Checkpoint], Checkpoint]
 
 
 def named_as(
-    base: Checkpoint, pairs: Mapping[str, Pair], row: Hub | None
+    base: Checkpoint, pairs: Mapping[str, Pair], row: Hub | None, version: str
 ) -> tuple[Checkpoint, dict[str, Pair]]:
     """The model, with its embedding table once, and the matrices by what it calls their weights.
 
-    Of a folder with a folder's adapter (`row`) those of experts go by GGUF's names, as stacks. A
-    head that is the table is HEAD. Raises FormatError, TensorError.
+    Of a folder with a folder's adapter (`row`, by PEFT's `version`) those of experts go by GGUF's
+    names, as stacks. A head that is the table is HEAD.
+
+    Raises FormatError, TensorError, UnsupportedError.
     """
     if row is None:
         return base, {_own_name(base, weight, weight): pair for weight, pair in pairs.items()}
     base = _without_copy(base, row)
-    numbers = {weight: gguf_name(weight, row)[1] for weight in pairs}
-    experts = {weight: pair for weight, pair in pairs.items() if numbers[weight] is not None}
-    found = in_file(experts, row, as_gguf(base)) if experts else {}
+    experts = {
+        weight: pair
+        for weight, pair in pairs.items()
+        if len(pair.shape) == 3 or gguf_name(weight, row)[1] is not None
+    }
+    found = in_file(experts, row, as_gguf(base), version) if experts else {}
     same = {HEAD: HEAD} | {gguf_name(name, row)[0]: name for name in base.tensors}
     for weight, pair in pairs.items():
         if weight not in experts:
@@ -56,14 +61,14 @@ def fitted(
     Raises TensorError, UnsupportedError.
     """
     here = {weight: pair for weight, pair in pairs.items() if weight in base.tensors}
-    stacks = {name: pairs[name] for name in pairs.keys() - here.keys() - {HEAD}}
+    stacks = {name: pair for name, pair in pairs.items() if name not in {HEAD, *here}}
     found = _moved(base, here, translation)
     if stacks:
         found |= _moved(as_file(base), stacks, translation)
     if HEAD in pairs and HEAD not in here:
         (moved,) = _moved(base, {_table_of(base, row): pairs[HEAD]}, translation).values()
         found[HEAD] = moved
-    return found
+    return dict(sorted(found.items()))
 
 
 def _own_name(base: Checkpoint, weight: str, other: str) -> str:

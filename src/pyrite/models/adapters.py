@@ -114,7 +114,7 @@ def _pairs_of(path: Path, base: Checkpoint, translation: Translation) -> dict[st
         (pairs, targets), base = read_peft(path), unpacked(base)
         like = next(filter(LAYER.fullmatch, pairs), "")
         if base.format == "gguf":
-            pairs = as_file_has(base, pairs)
+            pairs = as_file_has(base, pairs, targets.version)
         else:
             row = find_hub(base.architecture)
     else:
@@ -122,7 +122,7 @@ def _pairs_of(path: Path, base: Checkpoint, translation: Translation) -> dict[st
         pairs = read_lora(open_checkpoint(path), base)
     if not pairs:
         raise FormatError("it holds no matrices", hint="their names end in lora_a and lora_b")
-    base, pairs = named_as(base, pairs, row)
+    base, pairs = named_as(base, pairs, row, targets.version if targets else "")
     if targets is not None:
         targets.check_whole(_folder_names(base), pairs, like)
         targets.check_biases((name for name in base.tensors if name.endswith(".bias")), pairs)

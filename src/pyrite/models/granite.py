@@ -57,6 +57,7 @@ EXPERTS = {
     "block_sparse_moe.input_linear": "ffn_gate_up_exps",
     "block_sparse_moe.output_linear": "ffn_down_exps",
     "block_sparse_moe.router.layer": "ffn_gate_inp",
+    "block_sparse_moe.router": "ffn_gate_inp",  # to newer versions of transformers
 }
 SHARED = {
     "shared_mlp.input_linear": "ffn_up_shexp",

@@ -80,6 +80,7 @@ MIXTRAL_EXPERTS = {
     "block_sparse_moe.experts.*.w2": "ffn_down_exps",
     "block_sparse_moe.experts.*.w3": "ffn_up_exps",
     "block_sparse_moe.gate": "ffn_gate_inp",
+    "mlp.gate": "ffn_gate_inp",  # to newer versions of transformers, and so to adapters
 }
 
 # Where config.json says nothing of them; a null switches the window off.

@@ -69,7 +69,9 @@ class Pair:
 
 
 def paired(
-    found: Iterable[tuple[str, str, Tensor]], tables: Container[str] = ()
+    found: Iterable[tuple[str, str, Tensor]],
+    tables: Container[str] = (),
+    most_rank: int = MAX_RANK,
 ) -> dict[str, Pair]:
     """Of (weight, "a" or "b", matrix): by weight, without their scales yet. `tables`: weights
     whose first matrix has a row for each token.
@@ -83,7 +85,11 @@ def paired(
         if side in own:
             raise TensorError(f"tensors {own[side].name} and {tensor.name} are both for {weight}")
         own[side] = tensor
-    return {weight: _pair(weight, both, weight in tables) for weight, both in sides.items()}
+    pairs = {weight: _pair(weight, both, weight in tables) for weight, both in sides.items()}
+    for pair in pairs.values():
+        _check_shapes(pair, most_rank)
+        _check_values(pair)
+    return pairs
 
 
 def _pair(weight: str, sides: Mapping[str, Tensor], is_table: bool) -> Pair:
@@ -98,11 +104,13 @@ def _pair(weight: str, sides: Mapping[str, Tensor], is_table: bool) -> Pair:
             raise UnsupportedError(problem)
         if len(tensor.shape) not in ((2,) if is_table else (2, 3)):
             raise TensorError(f"tensor {tensor.name} is {tensor.shape}: must be a matrix")
-    _check_shapes(pair)
+    return pair
+
+
+def _check_values(pair: Pair) -> None:
     for tensor in (pair.down, pair.up):
         if found := find_not_finite(tensor.read(), tensor.type, tensor.shape[-1]):
             raise found.error(tensor.name)
-    return pair
 
 
 def put_once(found: dict[Key, Pair], key: Key, pair: Pair) -> None:
@@ -112,13 +120,13 @@ def put_once(found: dict[Key, Pair], key: Key, pair: Pair) -> None:
     found[key] = pair
 
 
-def _check_shapes(pair: Pair) -> None:
+def _check_shapes(pair: Pair, most_rank: int) -> None:
     down, up = pair.down.shape, pair.up.shape
     *experts, rank = down[:-2] + down[-1:] if pair.is_table else down[:-1]
-    if (*experts, rank) != (*up[:-2], up[-1]) or not 1 <= rank <= MAX_RANK:
+    if (*experts, rank) != (*up[:-2], up[-1]) or not 1 <= rank <= most_rank:
         meant = "(rank, columns) and (rows, rank), or such of as many experts each"
         raise TensorError(
             f"tensor {pair.down.name} is {down} and {pair.up.name} {up}: must be "
             f"{'(tokens, rank) and (width, rank)' if pair.is_table else meant}, of a rank from 1"
-            f" to {MAX_RANK}"
+            f" to {most_rank}"
         )

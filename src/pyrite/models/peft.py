@@ -19,6 +19,7 @@ from pyrite.formats.folder import inside, optional_json, weight_files
 from pyrite.formats.safetensors import read_safetensors, tensors_of
 from pyrite.models.fields import Fields
 from pyrite.models.lora import MAX_RANK, Pair
+from pyrite.models.peft_parameters import by_experts, split
 from pyrite.models.peft_targets import Targets, read_targets
 from pyrite.models.peft_tensors import MERGE, read_modules
 
@@ -26,7 +27,7 @@ CONFIG = "adapter_config.json"
 WEIGHTS = "adapter_model.safetensors"
 
 # A module's name, or the end of one; a regular expression may say more than that.
-PATTERN = re.compile(r"\^?(?:\w|\\?\.)+\$?")
+PATTERN = re.compile(r"(?:\^?|\.\*\\?\.)(?:\w|\\?\.)+\$?")
 
 # Keys that matter in training alone, or that the tensors show by themselves.
 # fmt: off
@@ -48,7 +49,6 @@ OTHER = {
     "fan_in_fan_out": "weights that the model stores transposed",
     "modules_to_save": "whole modules beside the matrices",
     "trainable_token_indices": "rows of the embedding table",
-    "target_parameters": "parameters that are no module of their own",
     "layer_replication": "a stack of repeated layers",
     "alora_invocation_tokens": "an adapter that begins at a token",
     "alora": "an adapter that begins at a token",
@@ -95,12 +95,16 @@ def read_peft(folder: Path) -> tuple[dict[str, Pair], Targets]:
     keys = read_config(folder)
     scales, targets = Scales(keys), read_targets(keys)
     keys.refuse_unread(CONFIG, HARMLESS)
-    pairs = read_modules(_tensors(folder))
+    names = targets.parameters
+    pairs, parameters = split(read_modules(_tensors(folder), has_stacks=bool(names)), names)
     targets.check_named(pairs)
     scaled = {
         f"{module}.weight": replace(pair, scale=scales.of(module, pair.rank))
         for module, pair in pairs.items()
     }
+    for name, pair in parameters.items():
+        own = by_experts(name, pair, scales.rank_of(name))
+        scaled[name] = replace(own, scale=scales.of(name, own.rank))
     return scaled, targets
 
 
@@ -119,6 +123,13 @@ class Scales:
         self._by_root = keys.boolean("use_rslora", False)
         self._ranks = _patterns(keys, "rank_pattern")
         self._alphas = _patterns(keys, "alpha_pattern")
+
+    def rank_of(self, module: str) -> int:
+        """Raises FormatError for one that is none."""
+        stated = _own(self._ranks, module, self._rank)
+        if not (1 <= stated <= MAX_RANK and stated == int(stated)):
+            raise FormatError(f"{CONFIG}: rank_pattern has {stated:g}: a rank is 1 to {MAX_RANK}")
+        return int(stated)
 
     def of(self, module: str, rank: int) -> float:
         """Raises TensorError where the matrices have another rank than the module is to have."""
@@ -149,9 +160,10 @@ def _patterns(keys: Fields, key: str) -> dict[str, float]:
 
 
 def _own(numbers: dict[str, float], module: str, default: float) -> float:
-    """The first whose name the module has, or ends in; with `^` it must be the whole name."""
+    """The first whose name the module has, or ends in; with `^` it must be the whole name, and
+    with `.*\\.`, which PEFT writes of what newer models join, it is an end."""
     for pattern, number in numbers.items():
-        name = pattern.removeprefix("^").removesuffix("$").replace("\\.", ".")
+        name = pattern.removeprefix("^").removesuffix("$").replace("\\.", ".").removeprefix(".*.")
         if module == name or (pattern[0] != "^" and module.endswith("." + name)):
             return number
     return default

@@ -7,7 +7,7 @@ the order of rows. Others need the folder itself.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 from pyrite.errors import TensorError, UnsupportedError
@@ -16,6 +16,7 @@ from pyrite.models import config as limits
 from pyrite.models.blocks import HEAD
 from pyrite.models.expert_pairs import stack
 from pyrite.models.fields import Fields
+from pyrite.models.fused_experts import fused_in_file
 from pyrite.models.hub import Hub, gguf_name
 from pyrite.models.llama import paired_rows
 from pyrite.models.lora import ANOTHER, Pair, put_once
@@ -32,8 +33,8 @@ RENAMED = frozenset(
 TURNED = (".attn_q.weight", ".attn_k.weight")
 
 
-def as_file_has(base: Checkpoint, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
-    """By the names of the GGUF file `base`, and in its order of rows.
+def as_file_has(base: Checkpoint, pairs: Mapping[str, Pair], version: str) -> dict[str, Pair]:
+    """By the names of the GGUF file `base`, and in its order of rows. `version`: PEFT's.
 
     Raises UnsupportedError for an architecture whose files differ in more, FormatError where two
     names are of one weight.
@@ -46,8 +47,8 @@ def as_file_has(base: Checkpoint, pairs: Mapping[str, Pair]) -> dict[str, Pair]:
         )
     rows = hubs_of(base.architecture)
     there = {HEAD, *base.tensors}
-    fits = (row for row in rows if there.issuperset(gguf_name(one, row)[0] for one in pairs))
-    named = in_file(pairs, next(fits, rows[0]), base)
+    fits = (row for row in rows if there.issuperset(_names(pairs, row)))
+    named = in_file(pairs, next(fits, rows[0]), base, version)
     if base.architecture in RENAMED:
         return named
     width = _head_width(base)
@@ -74,14 +75,22 @@ def names_in_folder(base: Checkpoint) -> dict[str, str]:
     return found
 
 
-def in_file(pairs: Mapping[str, Pair], row: Hub, file: Checkpoint) -> dict[str, Pair]:
+def _names(pairs: Mapping[str, Pair], row: Hub) -> Iterator[str]:
+    """GGUF's, but of stacks, which are found by their layers."""
+    return (gguf_name(weight, row)[0] for weight, pair in pairs.items() if len(pair.shape) == 2)
+
+
+def in_file(pairs: Mapping[str, Pair], row: Hub, file: Checkpoint, version: str) -> dict[str, Pair]:
     """By GGUF's names; of experts as stacks of as many as the file has.
 
     Raises FormatError where two names are of one weight, TensorError for experts that it has not.
     """
-    found: dict[str, Pair] = {}
+    fused = {weight: pair for weight, pair in pairs.items() if len(pair.shape) == 3}
+    found = fused_in_file(fused, file, version)
     experts: dict[str, dict[int, Pair]] = defaultdict(dict)
     for weight, pair in pairs.items():
+        if weight in fused:
+            continue
         name, expert = gguf_name(weight, row)
         if expert is None:
             put_once(found, name, pair)

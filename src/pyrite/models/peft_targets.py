@@ -16,6 +16,7 @@ from typing import Any
 from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.models.fields import Fields, shorten
 from pyrite.models.hub import DERIVED, LAYER
+from pyrite.models.peft_parameters import read_parameters
 from pyrite.models.wrapped import SEEING
 from pyrite.records import dataclass
 
@@ -40,6 +41,8 @@ class Targets:
     layers: frozenset[int] | None = None
     stacks: Names = ()
     bias: str = "none"
+    parameters: Names = ()  # of modules, named likewise
+    version: str = ""  # of PEFT, where the configuration says
 
     def has(self, module: str) -> bool:
         """Whether PEFT would adapt it, of a model that has it."""
@@ -135,6 +138,8 @@ def read_targets(keys: Fields) -> Targets:
         layers=None if layers is None else _numbers(layers),
         stacks=_stacks(stacks),
         bias=bias,
+        parameters=read_parameters(keys.get("target_parameters")),
+        version=keys.text("peft_version", ""),
     )
 
 

@@ -15,7 +15,8 @@ from dataclasses import replace
 from pyrite.errors import TensorError
 from pyrite.formats import derived
 from pyrite.formats.checkpoint import Tensor
-from pyrite.models.lora import Pair, paired
+from pyrite.models.lora import MAX_RANK, Pair, paired
+from pyrite.models.peft_parameters import MOST_EXPERTS
 
 MERGE = "merge the adapter into the model with PEFT (merge_and_unload), and load that"
 
@@ -36,8 +37,9 @@ STRAY = {
 Found = list[tuple[str, str, Tensor]]
 
 
-def read_modules(tensors: Iterable[Tensor]) -> dict[str, Pair]:
-    """By the modules that they adapt, without their scales yet.
+def read_modules(tensors: Iterable[Tensor], has_stacks: bool = False) -> dict[str, Pair]:
+    """By the modules that they adapt, without their scales yet. `has_stacks`: some are of many
+    experts together.
 
     Raises TensorError, UnsupportedError.
     """
@@ -51,7 +53,7 @@ def read_modules(tensors: Iterable[Tensor]) -> dict[str, Pair]:
             saved[match["module"]] = tensor
         else:
             others.append(tensor)
-    pairs = paired(matrices)
+    pairs = paired(matrices, most_rank=MAX_RANK * (MOST_EXPERTS if has_stacks else 1))
     pairs |= {module: _by_token(pair) for module, pair in paired(tables).items()}
     others += [tensor for module, tensor in saved.items() if module not in pairs]
     for tensor in others:
