@@ -171,3 +171,22 @@ def test_one_scale_of_a_layer_is_that_of_all_columns(golden):
     one = Tensor("blk.0.layer_output_scale.weight", "F32", (2,), np.ones(2, "<f4").view(np.uint8))
     with pytest.raises(TensorError, match="layer_output_scale"):
         build_plan(arranged(replace(model, tensors={**model.tensors, one.name: one})))
+
+
+@pytest.mark.parametrize(
+    ("case", "changes"),
+    [
+        ("gemma4_moe", {"moe_intermediate_size": ..., "expert_intermediate_size": 24}),
+        ("gemma4_moe", {"layer_types": ["sliding_attention"] * 3}),  # the last is wide all the same
+        (SHARING, {"hidden_size_per_layer_input": 8, "num_global_key_value_heads": 4}),
+        (
+            SHARING,
+            {
+                "global_head_dim": ...,
+                "per_layer_config": {"2": {"head_dim": 32}, "5": {"head_dim": 32}},
+            },
+        ),
+    ],
+)
+def test_keys_that_say_the_same(golden, case, changes):
+    assert read_config(hub(golden, case, **changes)) == read_config(hub(golden, case))

@@ -157,11 +157,13 @@ def _own_inputs(folder: Folder) -> None:
 
 def _experts(folder: Folder) -> None:
     has_experts = folder.keys.boolean("enable_moe_block", False)
+    widths = ("moe_intermediate_size", "expert_intermediate_size")  # the second is older
+    width = next((key for key in widths if folder.keys.get(key) is not None), widths[0])
     hub_config.told_mixtures(folder, range(folder.num_layers if has_experts else 0))
     if has_experts:
-        hub_config.experts(folder, normalized=None)
+        hub_config.experts(folder, width=width, normalized=None)
     else:
-        hub_config.ignore(folder, "num_experts", "num_experts_per_tok", "moe_intermediate_size")
+        hub_config.ignore(folder, "num_experts", "num_experts_per_tok", *widths)
 
 
 _TOP = {

@@ -26,6 +26,7 @@ SHARED = ("generation_config", "quantization_config", TIED, POOLING)
 OUTER_KEYS = frozenset(
     (
         "audio_config",
+        "audio_soft_tokens_per_image",
         "audio_token_id",
         "boa_token_id",
         "boi_token_id",
@@ -45,6 +46,7 @@ OUTER_KEYS = frozenset(
         "vision_config",
         "vision_end_token_id",
         "vision_feature_layer",
+        "vision_soft_tokens_per_image",
         "vision_start_token_id",
         "vision_token_id",
     )
