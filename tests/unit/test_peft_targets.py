@@ -23,6 +23,14 @@ FITS = {
     "whole names": {"target_modules": WHOLE},
     "names that the model has not": {"target_modules": [*NAMES, "query_key_value"]},
     "an expression": {"target_modules": r".*\.(q|v|down|gate)_proj"},
+    "an expression of a model that sees": {
+        "target_modules": r"(?:.*?(?:language|text).*?(?:self_attn|mlp).*?(?:q_proj|down_proj).*?)"
+        r"|(?:\bmodel\.layers\.[\d]{1,}\.(?:self_attn|mlp)\.(?:(?:q|v|down|gate)_proj))"
+    },
+    "what an expression excludes": {
+        "target_modules": r".*_proj",
+        "exclude_modules": r".*\.(k|o|up)_proj",
+    },
     "all": {"target_modules": "all-linear"},
     "layers": {"target_modules": NAMES, "layers_to_transform": [0, 1, 2]},
     "no layers": {"target_modules": NAMES, "layers_to_transform": []},
@@ -75,6 +83,26 @@ WRONG = {
         {"target_modules": [*NAMES, "k_proj"]},
         TensorError,
         MISSING.format(0, "self_attn.k_proj", " nor for 2 more"),
+    ),
+    "an expression of less": (
+        {"target_modules": r"model\.layers\.[01]\..*_proj"},
+        TensorError,
+        UNNAMED.format(2, "mlp.down_proj", "target_modules = .*layers"),
+    ),
+    "an expression of more": (
+        {"target_modules": r".*\.(q|v|o|down|gate)_proj"},
+        TensorError,
+        MISSING.format(0, "self_attn.o_proj", " nor for 2 more"),
+    ),
+    "an expression that excludes more": (
+        {"target_modules": NAMES, "exclude_modules": r".*\.1\..*q_proj"},
+        TensorError,
+        UNNAMED.format(1, "self_attn.q_proj", ".*exclude_modules = "),
+    ),
+    "an expression that looks back": (
+        {"target_modules": r".*(?<!k)_proj"},
+        UnsupportedError,
+        "target_modules has a regular expression that is not read",
     ),
     "the head": ({"target_modules": [*NAMES, "lm_head"]}, TensorError, "names lm_head, and"),
     "a stack of no layers": (

@@ -2,7 +2,6 @@
 
 PEFT loads what it finds: matrices for a module that is not named are dropped without a word, and a
 named module without matrices keeps its beginning, which changes nothing. Both are errors here.
-Modules that a regular expression chooses (`target_modules` as one text) are not checked.
 
 Source: `check_target_module_exists` of the `peft` library.
 """
@@ -14,12 +13,14 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from pyrite.errors import FormatError, TensorError, UnsupportedError
+from pyrite.models.expression import Expression
 from pyrite.models.fields import Fields, shorten
 from pyrite.models.hub import DERIVED, LAYER
 from pyrite.models.peft_parameters import read_parameters
 from pyrite.models.wrapped import SEEING
 from pyrite.records import dataclass
 
+ALL = "all-linear"
 BIASES = ("none", "all", "lora_only")
 NAME = re.compile(r"\w+(\.\w+)*")
 # In models as PEFT finds them experts are one parameter or many modules, by the library's version.
@@ -30,14 +31,14 @@ Names = tuple[str, ...]
 
 @dataclass(frozen=True, slots=True)
 class Targets:
-    """`names` is None where the configuration names none, or by an expression that is not read.
+    """`names` is None where the configuration names none, or whatever is linear.
 
-    Names are whole ones or ends. `layers` holds for ends alone; `stacks`: what lists of layers are
-    called, by default anything.
+    Names are whole ones or ends, or all that an expression matches. `layers` holds for ends alone;
+    `stacks`: what lists of layers are called, by default anything.
     """
 
-    names: Names | None = None
-    excluded: Names = ()
+    names: Names | Expression | None = None
+    excluded: Names | Expression = ()
     layers: frozenset[int] | None = None
     stacks: Names = ()
     bias: str = "none"
@@ -46,9 +47,11 @@ class Targets:
 
     def has(self, module: str) -> bool:
         """Whether PEFT would adapt it, of a model that has it."""
-        if _is_named(module, self.excluded):
+        if _is_chosen(module, self.excluded):
             return False
-        if self.names is None or module in self.names:
+        if self.names is None or isinstance(self.names, Expression):
+            return self.names is None or self.names.matches(module)
+        if module in self.names:
             return True
         return _is_named(module, self.names) and self._is_of_layer(module)
 
@@ -107,9 +110,9 @@ class Targets:
         return not (EXPERT.search(name) or SEEING.fullmatch(name) or DERIVED.fullmatch(name))
 
     def _told(self) -> str:
-        told = [f"target_modules = {shorten(list(self.names or ()))}"]
+        told = [f"target_modules = {_shown(self.names or ())}"]
         if self.excluded:
-            told.append(f"exclude_modules = {shorten(list(self.excluded))}")
+            told.append(f"exclude_modules = {_shown(self.excluded)}")
         if self.layers is not None:
             told.append(f"layers_to_transform = {shorten(sorted(self.layers))}")
         return ", ".join(told)
@@ -117,9 +120,8 @@ class Targets:
 
 def read_targets(keys: Fields) -> Targets:
     """Raises FormatError, UnsupportedError."""
-    target, names = keys.get("target_modules"), None
-    if not isinstance(target, str):
-        names = _names(keys, "target_modules", target) if target is not None else None
+    target = keys.get("target_modules")
+    is_all = target is None or (isinstance(target, str) and target.lower() == ALL)
     excluded = keys.get("exclude_modules")
     layers, stacks = keys.get("layers_to_transform"), keys.get("layers_pattern")
     if layers in ([], ()):
@@ -133,8 +135,8 @@ def read_targets(keys: Fields) -> Targets:
     if bias not in BIASES:
         raise FormatError(f"bias = {shorten(bias)}: must be one of {', '.join(BIASES)}")
     return Targets(
-        names=names,
-        excluded=() if isinstance(excluded, str) else _names(keys, "exclude_modules", excluded),
+        names=None if is_all else _chosen("target_modules", target),
+        excluded=_chosen("exclude_modules", excluded or []),
         layers=None if layers is None else _numbers(layers),
         stacks=_stacks(stacks),
         bias=bias,
@@ -143,11 +145,12 @@ def read_targets(keys: Fields) -> Targets:
     )
 
 
-def _names(keys: Fields, key: str, value: Any) -> Names:
-    items = [] if value is None else value
-    if not isinstance(items, list) or not all(isinstance(one, str) and one for one in items):
-        raise FormatError(f"{key} = {shorten(value)}: must be a list of names")
-    return tuple(items)
+def _chosen(key: str, value: Any) -> Names | Expression:
+    if isinstance(value, str):
+        return Expression(key, value)
+    if not isinstance(value, list) or not all(isinstance(one, str) and one for one in value):
+        raise FormatError(f"{key} = {shorten(value)}: must be a list of names, or an expression")
+    return tuple(value)
 
 
 def _numbers(value: Any) -> frozenset[int]:
@@ -168,6 +171,16 @@ def _stacks(value: Any) -> Names:
             problem = f"layers_pattern has the regular expression {one[:60]!r}: names are read"
             raise UnsupportedError(problem)
     return found
+
+
+def _is_chosen(module: str, chosen: Names | Expression) -> bool:
+    if isinstance(chosen, Expression):
+        return chosen.matches(module)
+    return _is_named(module, chosen)
+
+
+def _shown(chosen: Names | Expression) -> str:
+    return shorten(chosen.pattern if isinstance(chosen, Expression) else list(chosen))
 
 
 def _is_named(module: str, names: Names) -> bool:
