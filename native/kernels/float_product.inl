@@ -103,35 +103,64 @@ inline void add_columns(const PackedFloats<kType>& weights, int columns, const u
   even_float_tiles(WideFloats{wide}, columns, rows, stride, num_rows, totals);
 }
 
-template <WeightType kType>
-[[gnu::noinline]] void multiply_floats_of_panel(const uint8_t* panel, int columns,
-                                                const uint8_t* rows, size_t stride, int num_rows,
-                                                float* totals) {
-  std::memset(totals, 0, size_t(num_rows) * kPanelRows * sizeof(float));
-  for (int column = 0; column < columns; column += kFloatColumns) {
-    const int count = columns - column < kFloatColumns ? columns - column : kFloatColumns;
-    const PackedFloats<kType> weights{panel + column * PackedFloats<kType>::kColumnBytes};
-    add_columns(weights, count, rows + column * sizeof(float), stride, num_rows, totals);
+// Totals (num_panels, kTotalRows, 16) of adjacent panels, some columns after the others, so that the
+// rows' part of these stays in a near cache while it meets each panel. `add` is as add_columns; its
+// columns of a panel are `chunk_bytes`.
+template <class Add>
+PYRITE_INLINE void multiply_chunks(const Add& add, const PackedMatrix& matrix, const uint8_t* first,
+                                   int num_panels, const uint8_t* rows, size_t stride, int num_rows,
+                                   size_t chunk_bytes, float* totals) {
+  constexpr int kPanelTotals = kTotalRows * kPanelRows;
+  for (int p = 0; p < num_panels; ++p) {
+    std::memset(totals + p * kPanelTotals, 0, size_t(num_rows) * kPanelRows * sizeof(float));
   }
+  for (int column = 0; column < matrix.columns; column += kFloatColumns, first += chunk_bytes) {
+    const int count = std::min(kFloatColumns, matrix.columns - column);
+    for (int p = 0; p < num_panels; ++p) {
+      add(first + p * matrix.panel_bytes, count, rows + column * sizeof(float), stride, num_rows,
+          totals + p * kPanelTotals);
+    }
+  }
+}
+
+// With many rows several panels go together; with few, each is read from memory in one stream.
+template <class Add>
+inline void multiply_panels_of_floats(const Add& add, const PackedMatrix& matrix, int first_panel,
+                                      int num_panels, const Activations& in, int first_row,
+                                      int num_rows, size_t chunk_bytes, float* out, size_t stride) {
+  const size_t place = activation_areas(in.columns, in.planes, in.forms).floats;
+  const uint8_t* rows = in.data + size_t(first_row) * in.row_bytes + place;
+  const int together = num_rows > kFloatRows ? kPanelsTogether : 1;
+  alignas(64) float totals[kPanelsTogether * kTotalRows * kPanelRows];
+  for (int p = 0; p < num_panels; p += together) {
+    const uint8_t* data = matrix.data + size_t(first_panel + p) * matrix.panel_bytes;
+    const int some = std::min(together, num_panels - p);
+    for (int row = 0; row < num_rows; row += kTotalRows) {
+      const int count = std::min(num_rows - row, kTotalRows);
+      multiply_chunks(add, matrix, data, some, rows + row * in.row_bytes, in.row_bytes, count,
+                      chunk_bytes, totals);
+      for (int i = 0; i < some; ++i) {
+        put_totals(totals + i * kTotalRows * kPanelRows, count,
+                   matrix.rows - (first_panel + p + i) * kPanelRows,
+                   out + row * stride + (p + i) * kPanelRows, stride);
+      }
+    }
+  }
+}
+
+template <WeightType kType>
+[[gnu::noinline]] void add_chunk(const uint8_t* chunk, int columns, const uint8_t* rows,
+                                 size_t stride, int num_rows, float* totals) {
+  add_columns(PackedFloats<kType>{chunk}, columns, rows, stride, num_rows, totals);
 }
 
 template <WeightType kType>
 void multiply_floats(const PackedMatrix& matrix, int first_panel, int num_panels,
                      const Activations& in, int first_row, int num_rows, float* out,
                      size_t stride) {
-  const size_t place = activation_areas(in.columns, in.planes, in.forms).floats;
-  const uint8_t* rows = in.data + size_t(first_row) * in.row_bytes + place;
-  alignas(64) float totals[kTotalRows * kPanelRows];
-  for (int p = 0; p < num_panels; ++p) {
-    const uint8_t* panel = matrix.data + size_t(first_panel + p) * matrix.panel_bytes;
-    const int lanes = matrix.rows - (first_panel + p) * kPanelRows;
-    for (int row = 0; row < num_rows; row += kTotalRows) {
-      const int count = num_rows - row < kTotalRows ? num_rows - row : kTotalRows;
-      multiply_floats_of_panel<kType>(panel, matrix.columns, rows + row * in.row_bytes,
-                                      in.row_bytes, count, totals);
-      put_totals(totals, count, lanes, out + row * stride + p * kPanelRows, stride);
-    }
-  }
+  constexpr size_t kChunkBytes = kFloatColumns * PackedFloats<kType>::kColumnBytes;
+  multiply_panels_of_floats(add_chunk<kType>, matrix, first_panel, num_panels, in, first_row,
+                            num_rows, kChunkBytes, out, stride);
 }
 
 }  // namespace product

@@ -9,7 +9,8 @@
 //   load, store             16 floats, unaligned
 //   load_part, store_part   the first `count` lanes; the others are 0, or not written
 //   load_half, store_half   16 float16, rounded to nearest even
-//   load_e4m3, load_e5m2    16 8-bit floats; of E4M3, 2^-8 of what they mean (small_floats.h)
+//   load_e4m3, load_e5m2    four columns of 8-bit floats as panels have them (layout.h); of E4M3,
+//                           2^-8 of what they mean (small_floats.h)
 //   load_bytes, store_bytes 16 8-bit integers, rounded to nearest even; |a| <= 127
 //   keep(a, low, high, b)   a in lanes low .. high, b elsewhere
 //   power2(n)               2^n for whole n in [-126, 127]

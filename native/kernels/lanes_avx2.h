@@ -17,14 +17,23 @@ PYRITE_INLINE Lanes halves_as_floats(__m256i halves) {
   return {_mm256_cvtph_ps(_mm256_castsi256_si128(halves)),
           _mm256_cvtph_ps(_mm256_extracti128_si256(halves, 1))};
 }
-PYRITE_INLINE Lanes load_e4m3(const uint8_t* from) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-  const __m256i moved = _mm256_slli_epi16(_mm256_cvtepi8_epi16(bytes), 7);
-  return halves_as_floats(_mm256_and_si256(moved, _mm256_set1_epi16(int16_t(0xbfff))));
+// Of two columns the codes of a row are a word: those of the first are its low byte.
+PYRITE_INLINE void load_e4m3(const uint8_t* from, Lanes* to) {
+  const __m256i kept = _mm256_set1_epi16(int16_t(0xbf80));
+  for (int i = 0; i < 4; i += 2, from += 32) {
+    const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    const __m256i first = _mm256_srai_epi16(_mm256_slli_epi16(words, 8), 1);
+    to[i] = halves_as_floats(_mm256_and_si256(first, kept));
+    to[i + 1] = halves_as_floats(_mm256_and_si256(_mm256_srai_epi16(words, 1), kept));
+  }
 }
-PYRITE_INLINE Lanes load_e5m2(const uint8_t* from) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-  return halves_as_floats(_mm256_slli_epi16(_mm256_cvtepu8_epi16(bytes), 8));
+PYRITE_INLINE void load_e5m2(const uint8_t* from, Lanes* to) {
+  const __m256i kept = _mm256_set1_epi16(int16_t(0xff00));
+  for (int i = 0; i < 4; i += 2, from += 32) {
+    const __m256i words = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(from));
+    to[i] = halves_as_floats(_mm256_slli_epi16(words, 8));
+    to[i + 1] = halves_as_floats(_mm256_and_si256(words, kept));
+  }
 }
 PYRITE_INLINE void store_half(uint16_t* to, Lanes a) {
   __m128i* half = reinterpret_cast<__m128i*>(to);

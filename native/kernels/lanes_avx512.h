@@ -17,14 +17,24 @@ PYRITE_INLINE void store_part(float* to, Lanes a, int count) {
 PYRITE_INLINE Lanes load_half(const uint16_t* from) {
   return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(from)))};
 }
-PYRITE_INLINE Lanes load_e4m3(const uint8_t* from) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-  const __m256i moved = _mm256_slli_epi16(_mm256_cvtepi8_epi16(bytes), 7);
-  return {_mm512_cvtph_ps(_mm256_and_si256(moved, _mm256_set1_epi16(int16_t(0xbfff))))};
+// Columns 0 and 2, or 1 and 3.
+PYRITE_INLINE void halves_as_floats(__m512i halves, Lanes& low, Lanes& high) {
+  low = {_mm512_cvtph_ps(_mm512_castsi512_si256(halves))};
+  high = {_mm512_cvtph_ps(_mm512_extracti64x4_epi64(halves, 1))};
 }
-PYRITE_INLINE Lanes load_e5m2(const uint8_t* from) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(from));
-  return {_mm512_cvtph_ps(_mm256_slli_epi16(_mm256_cvtepu8_epi16(bytes), 8))};
+// Of two columns the codes of a row are a word: those of the first are its low byte.
+PYRITE_INLINE void load_e4m3(const uint8_t* from, Lanes* to) {
+  const __m512i kept = _mm512_set1_epi16(int16_t(0xbf80));
+  const __m512i words = _mm512_loadu_si512(from);
+  const __m512i first = _mm512_srai_epi16(_mm512_slli_epi16(words, 8), 1);
+  halves_as_floats(_mm512_and_si512(first, kept), to[0], to[2]);
+  halves_as_floats(_mm512_and_si512(_mm512_srai_epi16(words, 1), kept), to[1], to[3]);
+}
+PYRITE_INLINE void load_e5m2(const uint8_t* from, Lanes* to) {
+  const __m512i words = _mm512_loadu_si512(from);
+  halves_as_floats(_mm512_slli_epi16(words, 8), to[0], to[2]);
+  const __m512i kept = _mm512_set1_epi16(int16_t(0xff00));
+  halves_as_floats(_mm512_and_si512(words, kept), to[1], to[3]);
 }
 PYRITE_INLINE void store_half(uint16_t* to, Lanes a) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(to),

@@ -32,17 +32,30 @@ PYRITE_INLINE Lanes halves_as_floats(uint16x8_t first, uint16x8_t second) {
 PYRITE_INLINE Lanes load_half(const uint16_t* from) {
   return halves_as_floats(vld1q_u16(from), vld1q_u16(from + 8));
 }
-PYRITE_INLINE Lanes load_e4m3(const uint8_t* from) {
-  const int8x16_t bytes = vreinterpretq_s8_u8(vld1q_u8(from));
+PYRITE_INLINE Lanes e4m3_as_floats(uint8x16_t codes) {
+  const int8x16_t bytes = vreinterpretq_s8_u8(codes);
   const uint16x8_t kept = vdupq_n_u16(0xbfff);
   const uint16x8_t low = vreinterpretq_u16_s16(vshll_n_s8(vget_low_s8(bytes), 7));
   const uint16x8_t high = vreinterpretq_u16_s16(vshll_high_n_s8(bytes, 7));
   return halves_as_floats(vandq_u16(low, kept), vandq_u16(high, kept));
 }
-PYRITE_INLINE Lanes load_e5m2(const uint8_t* from) {
-  const uint8x16_t bytes = vld1q_u8(from);
-  return halves_as_floats(vshlq_n_u16(vmovl_u8(vget_low_u8(bytes)), 8),
-                          vshlq_n_u16(vmovl_high_u8(bytes), 8));
+PYRITE_INLINE Lanes e5m2_as_floats(uint8x16_t codes) {
+  return halves_as_floats(vshlq_n_u16(vmovl_u8(vget_low_u8(codes)), 8),
+                          vshlq_n_u16(vmovl_high_u8(codes), 8));
+}
+PYRITE_INLINE void load_e4m3(const uint8_t* from, Lanes* to) {
+  for (int i = 0; i < 4; i += 2, from += 32) {
+    const uint8x16x2_t columns = vld2q_u8(from);
+    to[i] = e4m3_as_floats(columns.val[0]);
+    to[i + 1] = e4m3_as_floats(columns.val[1]);
+  }
+}
+PYRITE_INLINE void load_e5m2(const uint8_t* from, Lanes* to) {
+  for (int i = 0; i < 4; i += 2, from += 32) {
+    const uint8x16x2_t columns = vld2q_u8(from);
+    to[i] = e5m2_as_floats(columns.val[0]);
+    to[i + 1] = e5m2_as_floats(columns.val[1]);
+  }
 }
 PYRITE_INLINE void store_half(uint16_t* to, Lanes a) {
   const float16x8_t low = vcvt_high_f16_f32(vcvt_f16_f32(a.first), a.second);

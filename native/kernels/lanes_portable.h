@@ -20,11 +20,19 @@ PYRITE_INLINE void store(float* to, Lanes a) {
 PYRITE_INLINE Lanes load_half(const uint16_t* from) {
   return each_lane([&](int i) { return float_from_half(from[i]); });
 }
-PYRITE_INLINE Lanes load_e4m3(const uint8_t* from) {
-  return each_lane([&](int i) { return float_from_half(half_of_bits_e4m3(from[i])); });
+PYRITE_INLINE void load_e4m3(const uint8_t* from, Lanes* to) {
+  for (int column = 0; column < 4; ++column) {
+    to[column] = each_lane([&](int i) {
+      return float_from_half(half_of_bits_e4m3(from[scaled_code_place(column, i)]));
+    });
+  }
 }
-PYRITE_INLINE Lanes load_e5m2(const uint8_t* from) {
-  return each_lane([&](int i) { return float_from_half(half_of_bits_e5m2(from[i])); });
+PYRITE_INLINE void load_e5m2(const uint8_t* from, Lanes* to) {
+  for (int column = 0; column < 4; ++column) {
+    to[column] = each_lane([&](int i) {
+      return float_from_half(half_of_bits_e5m2(from[scaled_code_place(column, i)]));
+    });
+  }
 }
 PYRITE_INLINE void store_half(uint16_t* to, Lanes a) {
   for (int i = 0; i < 16; ++i) to[i] = half_from_float(a.v[i]);

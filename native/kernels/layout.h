@@ -16,7 +16,8 @@
 // code of 5, 6 or 3 bits is split into a part of 4, 4 or 2 bits and the rest.
 //
 // Floats lie column by column, each the values of 16 rows. Those of 8 bits have a float32 scale for 128
-// columns of a row; a unit of theirs has the codes of its columns, then the scales.
+// columns of a row; a unit of theirs has the codes of its columns, then the scales. Their columns lie
+// two by two, for a row's two codes are a word that shifts and masks turn into one float16 or the other.
 //
 // A panel is a row of units of eight blocks, the last one of what is left. In a unit the parts of
 // one kind lie together: codes, rests, steps, float16 scales. So a panel is read from its first byte
@@ -139,6 +140,11 @@ constexpr size_t unit_bytes(WeightType type) { return unit_areas(type, kUnitBloc
 // Of 8-bit floats: columns under one scale, and columns of a unit, of which the last one may have less.
 constexpr int kScaleColumns = 128;
 constexpr int kScaledUnitColumns = 2 * kScaleColumns;
+
+// Where the code of a row lies among those of its unit.
+constexpr size_t scaled_code_place(int column, int row) {
+  return size_t(column / 2) * 2 * kPanelRows + size_t(2 * row + column % 2);
+}
 
 // A unit's scales follow its codes: of the first 128 columns the 16 rows', then of the others.
 constexpr size_t scaled_unit_bytes(int columns) {

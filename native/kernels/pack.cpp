@@ -150,7 +150,7 @@ void pack_scaled_row(int columns, const uint8_t* row, int lane, uint8_t* panel) 
     const ScaledParts<uint8_t> to = scaled_parts_of(columns, panel, block);
     std::memcpy(to.scales + lane * sizeof(float), row, sizeof(float));
     row += sizeof(float);
-    for (int i = 0; i < kScaleColumns; ++i) to.codes[i * kPanelRows + lane] = row[i];
+    for (int i = 0; i < kScaleColumns; ++i) to.codes[scaled_code_place(i, lane)] = row[i];
     row += kScaleColumns;
   }
 }
@@ -161,7 +161,7 @@ void unpack_scaled_row(WeightType type, int columns, const uint8_t* panel, int l
     float scale;
     std::memcpy(&scale, from.scales + lane * sizeof(float), sizeof(float));
     for (int i = 0; i < kScaleColumns; ++i) {
-      out[i] = float_of_byte(type, from.codes[i * kPanelRows + lane]) * scale;
+      out[i] = float_of_byte(type, from.codes[scaled_code_place(i, lane)]) * scale;
     }
   }
 }

@@ -9,18 +9,12 @@ namespace product {
 
 constexpr int kRunColumns = 32;
 constexpr int kBlockRuns = kScaleColumns / kRunColumns;  // under one scale
-constexpr int kRunLines = kRunColumns * kPanelRows / 64;  // that a run's codes fill
-constexpr int kBlockLines = kBlockRuns * kRunLines + 1;    // with the scales
+constexpr int kRunLines = kRunColumns / 4;  // of four columns each: a cache line of codes
+constexpr int kBlockLines = kBlockRuns * kRunLines + 1;  // with the scales
 
 // Runs that are summed at once, so that with all rows they are as many sums as registers are for.
 constexpr int runs_together(int rows) {
   return 4 * rows <= kFloatRows ? 4 : 2 * rows <= kFloatRows ? 2 : 1;
-}
-
-template <WeightType kType>
-PYRITE_INLINE Lanes load_codes_as_floats(const uint8_t* from) {
-  if constexpr (kType == WeightType::E4M3) return load_e4m3(from);
-  return load_e5m2(from);
 }
 
 // Scales as what they multiply is loaded.
@@ -31,27 +25,42 @@ PYRITE_INLINE Lanes load_scales(const uint8_t* from) {
   return scales;
 }
 
-// The columns of a block as they are packed, and what is asked for meanwhile: each line once.
+// The columns of a block as they are packed, four at a time. Lines ahead are asked for, each once.
 template <WeightType kType>
 struct ScaledCodes {
   const uint8_t* codes;
   const uint8_t* ahead;
 
-  PYRITE_INLINE Lanes column(int i) const {
-    return load_codes_as_floats<kType>(codes + size_t(i) * kPanelRows);
-  }
   PYRITE_INLINE void ask_for(int line) const {
     __builtin_prefetch(ahead + kFarAhead + 64 * line, 0, 2);
     __builtin_prefetch(ahead + kNearAhead + 64 * line, 0, 3);
   }
+  struct Line {
+    Lanes columns[4];
+
+    PYRITE_INLINE Lanes column(int c) const { return columns[c]; }
+  };
+
+  PYRITE_INLINE Line open(int line) const {
+    ask_for(line);
+    Line opened;
+    if constexpr (kType == WeightType::E4M3) load_e4m3(codes + 64 * line, opened.columns);
+    if constexpr (kType == WeightType::E5M2) load_e5m2(codes + 64 * line, opened.columns);
+    return opened;
+  }
 };
 
-// The same, widened.
+// The same, widened: each column is loaded when it is used.
 struct WideCodes {
+  struct Line {
+    const float* data;
+
+    PYRITE_INLINE Lanes column(int c) const { return load(data + c * kPanelRows); }
+  };
+
   const float* data;
 
-  PYRITE_INLINE Lanes column(int i) const { return load(data + i * kPanelRows); }
-  PYRITE_INLINE void ask_for(int) const {}
+  PYRITE_INLINE Line open(int line) const { return {data + 4 * line * kPanelRows}; }
 };
 
 // Adds the columns under one scale to the totals (kRows, 16); `rows` are `stride` bytes apart.
@@ -59,20 +68,23 @@ template <int kRows, class Weights>
 PYRITE_INLINE void scaled_tile(const Weights& weights, Lanes scale, const uint8_t* rows,
                                size_t stride, float* totals) {
   constexpr int kTogether = runs_together(kRows);
-  constexpr int kColumnsPerLine = kBlockRuns / kTogether;
   for (int run = 0; run < kBlockRuns; run += kTogether) {
     Lanes sums[kTogether][kRows];
     for (int t = 0; t < kTogether; ++t) {
       for (int r = 0; r < kRows; ++r) sums[t][r] = broadcast(0.0f);
     }
-    for (int i = 0; i < kRunColumns; ++i) {
-      if (i % kColumnsPerLine == 0) weights.ask_for(run * kRunLines + i / kColumnsPerLine);
+    for (int i = 0; i < kRunLines; ++i) {
+#pragma GCC unroll 4
       for (int t = 0; t < kTogether; ++t) {
-        const int column = (run + t) * kRunColumns + i;
-        const Lanes of_column = weights.column(column);
-        for (int r = 0; r < kRows; ++r) {
-          const float* row = reinterpret_cast<const float*>(rows + r * stride);
-          sums[t][r] = fused_once(of_column, broadcast(row[column]), sums[t][r]);
+        const int line = (run + t) * kRunLines + i;
+        const auto opened = weights.open(line);
+#pragma GCC unroll 4
+        for (int c = 0; c < 4; ++c) {
+          const Lanes of_column = opened.column(c);
+          for (int r = 0; r < kRows; ++r) {
+            const float* row = reinterpret_cast<const float*>(rows + r * stride);
+            sums[t][r] = fused_once(of_column, broadcast(row[4 * line + c]), sums[t][r]);
+          }
         }
       }
     }
@@ -109,30 +121,27 @@ inline void add_block(const ScaledCodes<kType>& weights, Lanes scale, const uint
     return scaled_tiles<kFloatRows>(weights, scale, rows, stride, num_rows, num_rows, totals);
   }
   alignas(64) float wide[kScaleColumns * kPanelRows];
-  for (int i = 0; i < kScaleColumns; ++i) {
-    if (i % kBlockRuns == 0) weights.ask_for(i / kBlockRuns);
-    store(wide + i * kPanelRows, weights.column(i));
+  for (int line = 0; line < kBlockLines - 1; ++line) {
+    const auto opened = weights.open(line);
+    for (int c = 0; c < 4; ++c) store(wide + (4 * line + c) * kPanelRows, opened.column(c));
   }
   const int tiles = (num_rows + kFloatRows - 1) / kFloatRows;
   const int size = (num_rows + tiles - 1) / tiles;
   scaled_tiles<kFloatRows>(WideCodes{wide}, scale, rows, stride, num_rows, size, totals);
 }
 
+static_assert(kFloatColumns == kScaledUnitColumns);
+
 template <WeightType kType>
-[[gnu::noinline]] void multiply_scaled_panel(const uint8_t* unit, int columns, const uint8_t* rows,
-                                             size_t stride, int num_rows, float* totals) {
-  std::memset(totals, 0, size_t(num_rows) * kPanelRows * sizeof(float));
-  for (int start = 0; start < columns; start += kScaledUnitColumns) {
-    const int count = std::min(kScaledUnitColumns, columns - start);
-    const uint8_t* scales = unit + size_t(count) * kPanelRows;
-    for (int block = 0; block < count / kScaleColumns; ++block) {
-      const ScaledCodes<kType> weights{unit + block * kScaleColumns * kPanelRows,
-                                       unit + block * kBlockLines * 64};
-      const Lanes scale = load_scales<kType>(scales + block * kPanelRows * sizeof(float));
-      add_block(weights, scale, rows, stride, num_rows, totals);
-      rows += kScaleColumns * sizeof(float);
-    }
-    unit += scaled_unit_bytes(count);
+[[gnu::noinline]] void add_unit(const uint8_t* unit, int columns, const uint8_t* rows,
+                                size_t stride, int num_rows, float* totals) {
+  const uint8_t* scales = unit + size_t(columns) * kPanelRows;
+  for (int block = 0; block < columns / kScaleColumns; ++block) {
+    const ScaledCodes<kType> weights{unit + block * kScaleColumns * kPanelRows,
+                                     unit + block * kBlockLines * 64};
+    const Lanes scale = load_scales<kType>(scales + block * kPanelRows * sizeof(float));
+    add_block(weights, scale, rows, stride, num_rows, totals);
+    rows += kScaleColumns * sizeof(float);
   }
 }
 
@@ -140,19 +149,8 @@ template <WeightType kType>
 void multiply_scaled_floats(const PackedMatrix& matrix, int first_panel, int num_panels,
                             const Activations& in, int first_row, int num_rows, float* out,
                             size_t stride) {
-  const size_t place = activation_areas(in.columns, in.planes, in.forms).floats;
-  const uint8_t* rows = in.data + size_t(first_row) * in.row_bytes + place;
-  alignas(64) float totals[kTotalRows * kPanelRows];
-  for (int p = 0; p < num_panels; ++p) {
-    const uint8_t* panel = matrix.data + size_t(first_panel + p) * matrix.panel_bytes;
-    const int lanes = matrix.rows - (first_panel + p) * kPanelRows;
-    for (int row = 0; row < num_rows; row += kTotalRows) {
-      const int count = std::min(num_rows - row, kTotalRows);
-      multiply_scaled_panel<kType>(panel, matrix.columns, rows + row * in.row_bytes, in.row_bytes,
-                                   count, totals);
-      put_totals(totals, count, lanes, out + row * stride + p * kPanelRows, stride);
-    }
-  }
+  multiply_panels_of_floats(add_unit<kType>, matrix, first_panel, num_panels, in, first_row,
+                            num_rows, scaled_unit_bytes(kScaledUnitColumns), out, stride);
 }
 
 }  // namespace product
