@@ -158,6 +158,34 @@ def test_a_table_beside_the_matrices_must_be_the_models(
         read_adapter("a", folder, open_checkpoint(base))
 
 
+@pytest.mark.parametrize(
+    ("module", "old", "new", "told"),
+    [
+        (
+            "embed_tokens",
+            "lora_{}.weight",
+            "lora_{}.weight",
+            "token_embd.weight are such as a proj",
+        ),
+        ("q_proj", "lora_{}.weight", "lora_embedding_{}", "attn_q.weight are such as an embedding"),
+    ],
+)
+def test_tables_and_projections_are_adapted_in_ways_of_their_own(
+    golden: Path, tmp_path: Path, module: str, old: str, new: str, told: str
+):
+    base = open_checkpoint(golden / "tiny" / "llama")
+    write_peft(tmp_path / "a", base, [module], 1)
+    path = tmp_path / "a" / "adapter_model.safetensors"
+    renamed = load_file(path)
+    for side in "AB":
+        for name in [name for name in renamed if name.endswith(old.format(side))]:
+            values = renamed.pop(name)
+            renamed[name.replace(old.format(side), new.format(side))] = values
+    save_file(renamed, path)
+    with pytest.raises(UnsupportedError, match=told):
+        read_adapter("a", tmp_path / "a", base)
+
+
 def test_logits_that_an_adapter_breaks_are_seen(golden: Path, tmp_path: Path):
     path = golden / "tiny" / "llama"
     write_peft(tmp_path / "a", open_checkpoint(path), ["lm_head"], 1)

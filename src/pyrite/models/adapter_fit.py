@@ -13,7 +13,7 @@ from pyrite.errors import TensorError, UnsupportedError
 from pyrite.formats import derived
 from pyrite.formats.checkpoint import Checkpoint, Tensor
 from pyrite.formats.prequantized import SETTINGS, read_quantized
-from pyrite.models.blocks import HEAD, TABLE
+from pyrite.models.blocks import HEAD, TABLE, is_embedding
 from pyrite.models.hub import Hub, gguf_name
 from pyrite.models.lora import ANOTHER, Pair, put_once
 from pyrite.models.peft_names import in_file
@@ -68,6 +68,10 @@ def fitted(
     if HEAD in pairs and HEAD not in here:
         (moved,) = _moved(base, {_table_of(base, row): pairs[HEAD]}, translation).values()
         found[HEAD] = moved
+    for name, pair in found.items():
+        if pair.is_table != is_embedding(name):
+            meant = "an embedding table" if pair.is_table else "a projection"
+            raise UnsupportedError(f"its matrices for {name} are such as {meant} has")
     return dict(sorted(found.items()))
 
 

@@ -18,6 +18,11 @@ from pyrite.models.config import ModelConfig
 HEAD, TABLE = "output.weight", "token_embd.weight"
 
 
+def is_embedding(weight: str) -> bool:
+    """A table by tokens, be it one of several (`per_layer_token_embd.weight`)."""
+    return weight.endswith(TABLE)
+
+
 def embed(graph: GraphBuilder, config: ModelConfig) -> View:
     return graph.embed(TABLE, config.vocabulary, config.width, config.embedding_scale)
 

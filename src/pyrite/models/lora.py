@@ -7,7 +7,7 @@ Source: arXiv 2106.09685.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
@@ -70,11 +70,11 @@ class Pair:
 
 def paired(
     found: Iterable[tuple[str, str, Tensor]],
-    tables: Container[str] = (),
+    is_table: Callable[[str], bool] = lambda _: False,
     most_rank: int = MAX_RANK,
 ) -> dict[str, Pair]:
-    """Of (weight, "a" or "b", matrix): by weight, without their scales yet. `tables`: weights
-    whose first matrix has a row for each token.
+    """Of (weight, "a" or "b", matrix): by weight, without their scales yet. `is_table`:
+    of weights whose first matrix has a row for each token.
 
     Raises TensorError for one without the other or twice, for sizes that do not fit, and for a
     value that is not finite.
@@ -85,7 +85,7 @@ def paired(
         if side in own:
             raise TensorError(f"tensors {own[side].name} and {tensor.name} are both for {weight}")
         own[side] = tensor
-    pairs = {weight: _pair(weight, both, weight in tables) for weight, both in sides.items()}
+    pairs = {weight: _pair(weight, both, is_table(weight)) for weight, both in sides.items()}
     for pair in pairs.values():
         _check_shapes(pair, most_rank)
         _check_values(pair)

@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Checkpoint, Tensor
-from pyrite.models.blocks import TABLE
+from pyrite.models.blocks import TABLE, is_embedding
 from pyrite.models.fields import Fields
 from pyrite.models.lora import ANOTHER, Pair, paired
 
@@ -40,7 +40,7 @@ def read_lora(file: Checkpoint, base: Checkpoint) -> dict[str, Pair]:
     alpha = keys.number("lora.alpha", 0.0, 1e9, 0.0)
     keys.get("type")
     keys.refuse_unread("the file", UNTOLD)
-    pairs = paired(map(_matrix, file.tensors.values()), tables={TABLE})
+    pairs = paired(map(_matrix, file.tensors.values()), is_table=is_embedding)
     # By llama.cpp's word an alpha of 0 is none: products are taken as they are.
     return {
         weight: replace(pair, scale=alpha / pair.rank if alpha else 1.0)
