@@ -16,6 +16,7 @@ using namespace pyrite;
 constexpr int kWidth = 64;
 constexpr int kHeads = 4, kKeyHeads = 2, kHeadWidth = 24;
 constexpr int kExperts = 5, kUsed = 2, kFeedForward = 40;
+constexpr int kAdapters = 2, kRank = 20;
 constexpr int kVocabulary = 70;  // not a whole number of panels
 constexpr int kTokens = 90;      // more than a tile of rows, and three pages
 constexpr int kPages = 8;
@@ -27,15 +28,25 @@ void add_experts(Program& program, Weights& weights, Slice in, Slice scores, Sli
   op.gate.weight = weights.stack(kExperts, kFeedForward, kWidth);
   op.up.weight = weights.stack(kExperts, kFeedForward, kWidth);
   op.down.weight = weights.stack(kExperts, kWidth, kFeedForward);
+  for (ExpertProduct* product : {&op.gate, &op.up, &op.down}) {
+    const PackedMatrix& weight = product->weight.first;
+    product->adapters.resize(kAdapters);
+    product->adapters[1] = {weights.stack(kExperts, kRank, weight.columns),
+                            weights.stack(kExperts, weight.rows, kRank)};
+  }
+  op.most_rank = kRank;
   op.activation = Activation::kSilu;
   const KernelTable& kernels = program.kernels();
-  op.forms = op.inner_forms = kernels.activation_forms(WeightType::F32, 2);
+  op.rank_forms = op.forms = op.inner_forms = kernels.activation_forms(WeightType::F32, 2);
   op.row_bytes = kernels.activation_bytes(kWidth, 2, op.forms);
   op.inner_row_bytes = kernels.activation_bytes(kFeedForward, 2, op.inner_forms);
+  op.rank_row_bytes = kernels.activation_bytes(kRank, 2, op.rank_forms);
   program.add(RouteOp{op}, "route");
   program.add(GroupOp{op}, "group");
+  program.add(RankOp{op, true}, "adapt");
   program.add(InnerOp{op}, "inner");
   program.add(PrepareInnerOp{op}, "prepare inner");
+  program.add(RankOp{op, false}, "adapt outer");
   program.add(OuterOp{op}, "outer");
   program.add(SumOp{op}, "sum");
 }
@@ -47,6 +58,24 @@ void add_heads(Program& program, Weights& weights, Slice in, Slice out) {
   op.forms = program.kernels().activation_forms(WeightType::F32, 2);
   op.row_bytes = program.kernels().activation_bytes(op.weight.first.columns, 2, op.forms);
   program.add(op, "heads");
+}
+
+// What adapters add to the embedding table, or to the head.
+void add_adapted(Program& program, Weights& weights, Slice in, Slice base, Slice out) {
+  AdaptOp op = {Rows::kTokens, in, base, out, std::vector<AdapterPair>(kAdapters)};
+  const auto keep = [&](int rows, int columns) {
+    return program.add_matrix(weights.matrix(rows, columns));
+  };
+  for (AdapterPair& pair : op.adapters) {
+    pair.down = in ? keep(kRank, in.width) : keep(kVocabulary, kRank);
+    pair.up = keep(out.width, kRank);
+  }
+  op.most_rank = kRank;
+  op.forms = program.kernels().activation_forms(WeightType::F32, 2);
+  if (in) op.row_bytes = program.kernels().activation_bytes(in.width, 2, op.forms);
+  op.inner_row_bytes = program.kernels().activation_bytes(kRank, 2, op.forms);
+  op.is_result = bool(in);
+  program.add(std::move(op), "adapt");
 }
 
 std::unique_ptr<Program> build(Weights& weights, int num_threads, KvType kv_type) {
@@ -66,6 +95,7 @@ std::unique_ptr<Program> build(Weights& weights, int num_threads, KvType kv_type
   const Slice mixed = program->slice(2 * kWidth + query + 2 * key, query);
 
   program->add(EmbedOp{add(kVocabulary, kWidth), 1.0f, x}, "embed");
+  add_adapted(*program, weights, {}, x, x);
   LinearOp projections = linear(*program, x, all, {add(query, kWidth), add(key, kWidth),
                                                    add(key, kWidth)});
   projections.preparation.norm = {NormKind::kRms, 1e-6f,
@@ -96,9 +126,9 @@ std::unique_ptr<Program> build(Weights& weights, int num_threads, KvType kv_type
   const Slice sum = {mixed.data, mixed.stride, kWidth};
   add_experts(*program, weights, x, program->slice(kWidth, kExperts), sum);
   add_heads(*program, weights, sum, y);
-  LinearOp head = linear(*program, y, program->slice(-1, kVocabulary), {add(kVocabulary, kWidth)});
-  head.is_result = true;
-  add_linear(*program, head);
+  const Slice scores = {all.data, all.stride, kVocabulary};
+  add_linear(*program, linear(*program, y, scores, {add(kVocabulary, kWidth)}));
+  add_adapted(*program, weights, y, scores, program->slice(-1, kVocabulary));
   return program;
 }
 
@@ -114,6 +144,8 @@ std::vector<float> run(Program& program, int start, int tokens) {
   const int32_t tables[] = {0, 2, 4, 6, 7, 5, 3, 1};
   Batch batch = {2 * tokens,  2, 2 * tokens, ids.data(), positions.data(), starts, tables, 4,
                  rows.data()};
+  const int32_t adapters[] = {-1, 1};
+  if (start % 2 == 0) batch.adapters = adapters;
   program.run(batch);
   for (uint8_t finite : program.finite()) CHECK(finite == 1);
   const float* logits = program.logits();
