@@ -161,6 +161,16 @@ def test_values_where_keys_are_said_to_be_values(golden):
         as_model(replace(folder, tensors={**folder.tensors, name: replace(own, name=name)}))
 
 
+@pytest.mark.parametrize(("layer", "error"), [(0, TensorError), (2, FormatError)])
+def test_a_projection_of_values_that_is_missing(golden, layer, error):
+    """Keys stand for values only where that is said, and in no layer with a window."""
+    folder = open_checkpoint(golden / "tiny" / SHARING)
+    name = f"model.layers.{layer}.self_attn.v_proj.weight"
+    tensors = {key: one for key, one in folder.tensors.items() if key != name}
+    with pytest.raises(error, match="attn_v"):
+        build_plan(as_model(replace(folder, tensors=tensors)))
+
+
 def test_one_scale_of_a_layer_is_that_of_all_columns(golden):
     model = open_model(golden / "tiny" / SHARING)
     scale = model.tensors["blk.1.layer_output_scale.weight"]

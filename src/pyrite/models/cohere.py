@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from pyrite.errors import UnsupportedError
 from pyrite.formats import derived
 from pyrite.graph.build import GraphBuilder
 from pyrite.graph.values import View
@@ -18,7 +17,6 @@ from pyrite.models import blocks, hub_config
 from pyrite.models import config as limits
 from pyrite.models.arrange import Tensors
 from pyrite.models.config import Family, ModelConfig
-from pyrite.models.fields import shorten
 from pyrite.models.hub import ATTENTION, FEED_FORWARD, HEAD_NORMS, Folder, hub
 
 
@@ -81,10 +79,7 @@ def translate_cohere2(folder: Folder) -> None:
     narrow = folder.stated("attention.sliding_window_pattern")
     folder.put("rope.layer_pattern", narrow)
     folder.put("logit_scale", folder.keys.number("logit_scale", 1e-6, 1e6, 0.0625))
-    for key, wanted in FIXED.items():
-        found = folder.keys.get(key)
-        if found not in (None, wanted):
-            raise UnsupportedError(f"{key} = {shorten(found)}: only {wanted!r} is executed here")
+    hub_config.require_values(folder, FIXED)
 
 
 def translate(folder: Folder) -> None:

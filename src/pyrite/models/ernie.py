@@ -23,6 +23,8 @@ PREDICTING = "model.mtp_"  # layers that guess tokens ahead, which are not execu
 def translate(folder: Folder) -> None:
     hub_config.decoder(folder, eps=1e-5)
     hub_config.told(folder, "use_bias", "attn_q.bias")
+    hub_config.require_values(folder, {"compression_ratio": 1.0})
+    hub_config.ignore(folder, "attention_probs_dropout_prob", "hidden_dropout_prob")
 
 
 def translate_moe(folder: Folder) -> None:

@@ -39,7 +39,8 @@ def read_gemma4(
         input_width=keys.integer("embedding_length_per_layer_input", 0, most, 0),
         reads=_reads(keys, layers, num_shared),
         has_values=tuple(
-            f"blk.{index}.attn_v.weight" in checkpoint.tensors for index in range(len(layers))
+            bool(layer.window) or f"blk.{index}.attn_v.weight" in checkpoint.tensors
+            for index, layer in enumerate(layers)
         ),
     )
 

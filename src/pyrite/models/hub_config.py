@@ -13,7 +13,7 @@ from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.values import Activation
 from pyrite.models import config as limits
-from pyrite.models.fields import MISSING, Fields
+from pyrite.models.fields import MISSING, Fields, shorten
 from pyrite.models.hub import Folder
 from pyrite.models.hub_rope import rope
 
@@ -111,11 +111,13 @@ def require(folder: Folder, *names: str) -> None:
             raise UnsupportedError(f"{stated} = false is not executed in {folder.architecture}")
 
 
-def refuse(folder: Folder, *names: str) -> None:
-    """Switches that are off in what is executed. UnsupportedError where config.json says true."""
-    for name in names:
-        if folder.keys.boolean(name, False):
-            raise UnsupportedError(f"{name} = true is not executed in {folder.architecture}")
+def require_values(folder: Folder, wanted: Mapping[str, Any]) -> None:
+    """Keys that say what the architecture is, with the only values that are executed."""
+    for key, value in wanted.items():
+        found = folder.keys.get(key)
+        if found not in (None, value):
+            problem = f"{key} = {shorten(found)}: only {value!r} is executed here"
+            raise UnsupportedError(problem)
 
 
 def ignore(folder: Folder, *names: str) -> None:

@@ -33,6 +33,7 @@ def translate(folder: Folder) -> None:
     _heads(folder, wide)
     _rope(folder)
     _shared(folder)
+    _told_values(folder, wide)
     _own_inputs(folder)
     _experts(folder)
     folder.put("final_logit_softcapping", keys.number("final_logit_softcapping", 0.0, 1e6, 0.0))
@@ -72,7 +73,6 @@ def _heads(folder: Folder, wide: list[bool]) -> None:
     for key, columns in (("length", wide_width), ("length_swa", width)):
         folder.put(f"attention.key_{key}", columns)
         folder.put(f"attention.value_{key}", columns)
-    _told_values(folder, wide, has_values)
 
 
 def _by_layer(folder: Folder, wide: list[bool]) -> tuple[int, int]:
@@ -97,13 +97,14 @@ def _by_layer(folder: Folder, wide: list[bool]) -> tuple[int, int]:
     return found.pop()
 
 
-def _told_values(folder: Folder, wide: list[bool], has_values: bool) -> None:
+def _told_values(folder: Folder, wide: list[bool]) -> None:
     """Whether wide layers have a projection of values; GGUF shows it by the tensor."""
-    for index, is_wide in enumerate(wide):
+    are_keys = folder.keys.boolean("attention_k_eq_v", False)
+    for index in range(folder.num_layers - folder.stated(SHARED)):
         name = f"blk.{index}.attn_v.weight"
-        is_there = name in folder.tensors
-        if is_wide and not has_values and is_there:
-            raise FormatError(f"attention_k_eq_v = true, and tensor {name} is there")
+        if wide[index] and are_keys == (name in folder.tensors):
+            stated, found = ("true", "is there") if are_keys else ("false", "is missing")
+            raise FormatError(f"attention_k_eq_v = {stated}, and tensor {name} {found}")
 
 
 def _rope(folder: Folder) -> None:

@@ -22,12 +22,42 @@ def layer(graph: GraphBuilder, config: ModelConfig, x: View, index: int) -> View
 HUNYUAN = Family(name="hunyuan-dense", layer=layer, head_norms="head")
 
 
+FIXED = {
+    "add_classification_head": False,
+    "norm_type": "rms",
+    "num_experts": 1,
+    "use_cla": False,
+    "use_rotary_pos_emb": True,
+}
+# Tokens, and what the same code has for classes, images and shared attention.
+_IGNORED = (
+    "cla_share_factor",
+    "class_num",
+    "dense_list",
+    "enable_lm_head_fp32",
+    "eod_token_id",
+    "im_end_id",
+    "im_newline_id",
+    "im_start_id",
+    "image_token_id",
+    "mask_init_id",
+    "num_media_embeds",
+    "org_vocab_size",
+    "pad_id",
+    "pool_type",
+    "skip_cls_token",
+    "text_end_id",
+    "text_start_id",
+)
+
+
 def translate(folder: Folder) -> None:
     hub_config.decoder(folder, eps=1e-5, may_stretch=True)
-    hub_config.biases(folder, feed_forward="")
+    hub_config.biases(folder)
     hub_config.told(folder, "use_qk_norm", "attn_q_norm.weight", default=True)
-    hub_config.ignore(folder, "eod_token_id")
-    hub_config.refuse(folder, "use_cla")
+    width = folder.stated("attention.key_length")
+    hub_config.require_values(folder, FIXED | {"attention_head_dim": width})
+    hub_config.ignore(folder, *_IGNORED)
 
 
 _LAYER = {

@@ -7,11 +7,10 @@ Source: the published configuration.
 
 from __future__ import annotations
 
-from pyrite.errors import FormatError, UnsupportedError
+from pyrite.errors import FormatError
 from pyrite.graph.ops import Routing
 from pyrite.models import hub_config, llama
 from pyrite.models.config import Family
-from pyrite.models.fields import shorten
 from pyrite.models.hub import ATTENTION, HEAD_NORMS, PRE_NORMS, Folder, hub
 
 MINIMAX_M2 = Family(
@@ -21,7 +20,21 @@ MINIMAX_M2 = Family(
     routing=Routing(1, shares="sigmoid", bias="exp_probs_b.bias"),
 )
 
-FIXED = {"qk_norm_type": "per_layer", "scoring_func": "sigmoid"}
+FIXED = {
+    "layernorm_full_attention_beta": 1.0,
+    "layernorm_mlp_beta": 1.0,
+    "qk_norm_type": "per_layer",
+    "scoring_func": "sigmoid",
+    "shared_intermediate_size": 0,
+}
+# Guessing layers, and what other models of the same code have.
+_IGNORED = (
+    "layernorm_linear_attention_beta",
+    "mtp_transformer_layers",
+    "num_mtp_modules",
+    "shared_moe_mode",
+    "use_mtp",
+)
 
 
 def translate(folder: Folder) -> None:
@@ -31,11 +44,9 @@ def translate(folder: Folder) -> None:
     folder.put("expert_gating_func", 2)
     hub_config.told(folder, "use_qk_norm", "attn_q_norm.weight", default=True)
     hub_config.told(folder, "use_routing_bias", "exp_probs_b.bias", default=True)
-    for key, wanted in FIXED.items():
-        if folder.keys.get(key) not in (None, wanted):
-            found = shorten(folder.keys.get(key))
-            raise UnsupportedError(f"{key} = {found}: only {wanted!r} is executed here")
-    hub_config.ignore(folder, "use_mtp", "num_mtp_modules", "mtp_transformer_layers")
+    hub_config.require_values(folder, FIXED | {"attn_type_list": [1] * folder.num_layers})
+    hub_config.no_windows(folder)
+    hub_config.ignore(folder, *_IGNORED)
 
 
 def _turned(folder: Folder) -> None:
