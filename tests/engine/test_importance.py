@@ -118,12 +118,12 @@ def referred_experts(path, chunks, monkeypatch):
         sums[expert] = sums.get(expert, 0.0) + np.square(rows, dtype=np.float64).sum(axis=0)
         counts[expert] = counts.get(expert, 0) + len(rows)
 
-    def record(op, expert, x, weights):
+    def record(op, expert, x, weights, adapters):
         gate, up = x @ weights.part(op.gate, expert).T, x @ weights.part(op.up, expert).T
         add(op.gate, expert, x)
         add(op.up, expert, x)
         add(op.down, expert, meaning.gated(gate, up, op.activation))
-        return expert_of(op, expert, x, weights)
+        return expert_of(op, expert, x, weights, adapters)
 
     monkeypatch.setattr(mixture, "_expert", record)
     referred(path, chunks, monkeypatch)
