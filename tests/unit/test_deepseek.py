@@ -91,6 +91,12 @@ def test_a_folders_matrix_of_another_size(golden, shape):
         build_plan(as_model(replace(folder, tensors={**folder.tensors, name: wrong})))
 
 
+@pytest.mark.parametrize("case", ["deepseek_v3", "glm4_moe"])
+def test_a_layer_of_the_model_is_not_dropped_as_one_that_guesses(golden, case):
+    with pytest.raises(FormatError, match="layer 2 guesses no token ahead"):
+        hub(golden, case, num_hidden_layers=2, num_nextn_predict_layers=1)
+
+
 def test_layers_that_guess_ahead_are_dropped(golden):
     folder = open_checkpoint(golden / "tiny" / "deepseek_v3")
     names = ("mlp.down_proj", "mlp.experts.0.up_proj", "eh_proj", "embed_tokens")

@@ -11,6 +11,7 @@ from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.formats.checkpoint import Tensor, open_checkpoint
 from pyrite.graph.compile import attention_layers
 from pyrite.graph.ops import Attention, Graph, Linear, SelectRows
+from pyrite.models import gguf_gemma4
 from pyrite.models.registry import arranged, as_gguf, as_model, build_plan, open_model, read_config
 from variants import changed, hub
 
@@ -159,6 +160,17 @@ def test_values_where_keys_are_said_to_be_values(golden):
     name = "model.layers.2.self_attn.v_proj.weight"
     with pytest.raises(FormatError, match="attention_k_eq_v = true"):
         as_model(replace(folder, tensors={**folder.tensors, name: replace(own, name=name)}))
+
+
+def test_layers_without_a_window_have_values_all_or_none(golden):
+    model = open_model(golden / "tiny" / "gemma4_moe")
+    layers = tuple(replace(layer, window=0) for layer in read_config(model).layers)
+    assert gguf_gemma4._have_values(model, layers, 3) == (
+        True,
+        True,
+        True,
+    )  # the last one's is missed
+    assert gguf_gemma4._have_values(model, layers[2:], 0) == (False,)
 
 
 @pytest.mark.parametrize(("layer", "error"), [(0, TensorError), (2, FormatError)])

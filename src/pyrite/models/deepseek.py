@@ -17,7 +17,7 @@ from __future__ import annotations
 from collections.abc import Container
 from dataclasses import replace
 
-from pyrite.errors import TensorError, UnsupportedError
+from pyrite.errors import FormatError, TensorError, UnsupportedError
 from pyrite.formats import derived
 from pyrite.formats.checkpoint import Tensor
 from pyrite.graph.build import GraphBuilder
@@ -114,6 +114,8 @@ DEEPSEEK2 = Family(
     arrange=arrange,
 )
 DEEPSEEK = replace(llama.LLAMA, name="deepseek", routing=Routing(1, is_normalized=False))
+
+GUESSING = (".eh_proj.", ".enorm.", ".hnorm.", ".shared_head.")  # in layers that guess alone
 
 # How `topk_method` makes groups count: not at all, as their best expert, as their two best.
 METHODS = {
@@ -228,12 +230,18 @@ def groups(folder: Folder, method: str, scoring: str) -> None:
 
 
 def drop_guessing_layers(folder: Folder) -> None:
-    """Layers that guess tokens ahead come after the model's own, and are not executed."""
+    """Layers that guess tokens ahead come after the model's own, and are not executed. FormatError
+    for one that guesses none: it would be lost."""
     count = folder.keys.integer("num_nextn_predict_layers", 0, limits.MAX_LAYERS, 0)
-    first = folder.num_layers
-    extra = [f"{where}.{first + i}." for i in range(count) for where in ("blk", "model.layers")]
-    for name in list(folder.tensors.all):
-        if name.startswith(tuple(extra)):
+    for index in range(folder.num_layers, folder.num_layers + count):
+        places = (f"blk.{index}.", f"model.layers.{index}.")
+        found = [name for name in folder.tensors.all if name.startswith(places)]
+        if found and not any(part in name for part in GUESSING for name in found):
+            raise FormatError(
+                f"num_hidden_layers = {folder.num_layers} and num_nextn_predict_layers = {count}:"
+                f" layer {index} guesses no token ahead"
+            )
+        for name in found:
             folder.tensors.take(name)
 
 

@@ -38,11 +38,17 @@ def read_gemma4(
         local_head_width=width,
         input_width=keys.integer("embedding_length_per_layer_input", 0, most, 0),
         reads=_reads(keys, layers, num_shared),
-        has_values=tuple(
-            bool(layer.window) or f"blk.{index}.attn_v.weight" in checkpoint.tensors
-            for index, layer in enumerate(layers)
-        ),
+        has_values=_have_values(checkpoint, layers, len(layers) - num_shared),
     )
+
+
+def _have_values(
+    checkpoint: Checkpoint, layers: tuple[LayerConfig, ...], num_own: int
+) -> tuple[bool, ...]:
+    """Of each layer: a projection of values. Those without a window all have one, or none does."""
+    wide = [index for index, layer in enumerate(layers[:num_own]) if not layer.window]
+    is_there = any(f"blk.{index}.attn_v.weight" in checkpoint.tensors for index in wide)
+    return tuple(bool(layer.window) or is_there for layer in layers)
 
 
 def num_shared_layers(keys: Fields, num_layers: int) -> int:
